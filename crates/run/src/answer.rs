@@ -1,0 +1,132 @@
+//! The planning numbers, as they stand in `run.json` under `plan`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::rung::Interval;
+
+/// The answer of a run. A number that could not be given is `None`, and `warnings` or the reason says why.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The concurrency with maximum throughput at acceptable latency.
+    pub best: Option<Best>,
+    /// The highest concurrency that meets the SLA.
+    pub limit: Option<Limit>,
+    /// The lowest concurrency that reaches 95 % of the plateau.
+    pub knee: Option<Knee>,
+    /// Where requests start to wait.
+    pub queue_onset: Option<QueueOnset>,
+    /// How many replicas the peak needs; `None` without a peak.
+    pub instances: Option<Instances>,
+    /// What that costs; `None` without a price.
+    pub cost: Option<Cost>,
+    /// Sentences a reader must know before relying on the numbers.
+    pub warnings: Vec<String>,
+}
+
+/// The concurrency with maximum throughput at acceptable latency. All figures come from that level's rung.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Best {
+    /// The level.
+    pub concurrency: u32,
+    /// Levels that cannot be told from it: passing, and within 2 % of its throughput.
+    pub interval: Interval,
+    /// Its requests per second.
+    pub requests_per_s: Option<f64>,
+    /// Its reply tokens per second.
+    pub output_tokens_per_s: Option<f64>,
+    /// Why it is the best.
+    pub reason: String,
+}
+
+/// How the limit was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitStatus {
+    /// A passing level lies below a failing one.
+    Crossed,
+    /// Every level tried passes: the limit is at least the highest.
+    NotReached,
+    /// No level tried passes.
+    NeverMet,
+}
+
+/// The highest concurrency that meets the SLA.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// The highest level that was tried and passed; `None` when none did.
+    pub concurrency: Option<u32>,
+    /// The bracket: the highest passing level and the lowest failing one above it (open where there is none).
+    pub interval: Interval,
+    /// How it was found.
+    pub status: LimitStatus,
+    /// The SLA term that breaks first.
+    pub binding: Option<String>,
+    /// Why, in a sentence.
+    pub reason: String,
+}
+
+/// Whether the plateau was reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KneeStatus {
+    /// Throughput stopped growing within the levels tried.
+    Saturated,
+    /// It still grew at the highest: the knee is a lower bound.
+    NotSaturated,
+}
+
+/// The lowest concurrency that reaches 95 % of the plateau.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Knee {
+    /// The concurrency, interpolated between rungs.
+    pub concurrency: f64,
+    /// 90 % interval by bootstrap.
+    pub interval: Interval,
+    /// Whether the plateau was reached.
+    pub status: KneeStatus,
+    /// Output tokens per second of the plateau (requests per second where tokens are unknown).
+    pub plateau: Option<f64>,
+    /// Why, in a sentence.
+    pub reason: String,
+}
+
+/// Where requests start to wait.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct QueueOnset {
+    /// The concurrency.
+    pub concurrency: f64,
+    /// How it was found, in a sentence.
+    pub reason: String,
+}
+
+/// How many replicas the peak needs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Instances {
+    /// Replicas to run; `None` when no count can meet the SLA.
+    pub count: Option<u64>,
+    /// Requests per second that one replica may be given, at which the SLA still holds.
+    pub per_instance_per_s: Option<f64>,
+    /// That rate over the throughput at the limit, a fraction.
+    pub safe_fraction: Option<f64>,
+    /// Share of the fleet's safe rate left at the peak, a fraction.
+    pub headroom: Option<f64>,
+    /// Replicas kept beyond what the load needs.
+    pub spares: u64,
+    /// What dividing the peak by the largest throughput would say.
+    pub naive_count: Option<u64>,
+    /// The peak, requests per second.
+    pub peak_per_s: Option<f64>,
+    /// Why, in a sentence or two.
+    pub reason: String,
+}
+
+/// What the answer costs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Per million output tokens with a replica at its safe rate.
+    pub per_million_output_tokens: Option<f64>,
+    /// Of all replicas, an hour.
+    pub fleet_per_hour: Option<f64>,
+    /// The currency of the price given.
+    pub currency: String,
+}

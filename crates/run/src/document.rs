@@ -1,0 +1,117 @@
+//! `run.json`: the whole of a run.
+
+use serde::{Deserialize, Serialize};
+
+use crate::answer::Plan;
+use crate::peak::Peak;
+use crate::rung::RungReport;
+use crate::sla::Sla;
+use crate::target::Target;
+use crate::workload::Workload;
+
+/// The schema this crate writes.
+pub const SCHEMA: &str = "plimsoll.run/1";
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// The search came to its end.
+    Complete,
+    /// The user stopped it, or it is still going on.
+    Interrupted,
+    /// Something broke.
+    Failed,
+}
+
+/// The client that drove the load.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Client {
+    /// Cores it could use.
+    pub cores: u32,
+    /// Operating system and architecture.
+    pub platform: String,
+    /// Its ceiling, tokens per second, where it was measured.
+    pub ceiling_tokens_per_s: Option<f64>,
+}
+
+/// A run. See the module documentation of each part.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Always [`SCHEMA`].
+    pub schema: String,
+    /// How it ended.
+    pub status: Status,
+    /// RFC 3339, UTC.
+    pub started_at: String,
+    /// RFC 3339, UTC; `None` while it goes on.
+    pub ended_at: Option<String>,
+    /// The command that made it, without credentials.
+    pub command: String,
+    /// The version of Plimsoll that made it.
+    pub version: String,
+    /// What was measured.
+    pub target: Target,
+    /// What one request looked like.
+    pub workload: Workload,
+    /// See [`Workload::digest`].
+    pub workload_digest: String,
+    /// All randomness of the run follows from it.
+    pub seed: u64,
+    /// The SLA.
+    pub sla: Sla,
+    /// The peak.
+    pub peak: Option<Peak>,
+    /// Price of one replica, an hour.
+    pub price_per_hour: Option<f64>,
+    /// The currency of the price.
+    pub currency: String,
+    /// The client.
+    pub client: Client,
+    /// What was found out before the sweep: parameters dropped, how prompts were calibrated, and the like.
+    pub notes: Vec<String>,
+    /// The rungs, in the order in which they were measured.
+    pub rungs: Vec<RungReport>,
+    /// The planning numbers.
+    pub plan: Plan,
+}
+
+/// A `run.json` that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DocumentError {
+    /// Not JSON, or not a run.
+    #[error("not a run: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// From another version.
+    #[error("schema `{0}` is not {SCHEMA}, which this version reads")]
+    Schema(String),
+}
+
+impl Run {
+    /// Reads `run.json`.
+    ///
+    /// # Errors
+    /// When the text is not a run, or one of another schema.
+    pub fn from_json(text: &str) -> Result<Self, DocumentError> {
+        #[derive(Deserialize)]
+        struct Head {
+            schema: String,
+        }
+        let head: Head = serde_json::from_str(text)?;
+        if head.schema != SCHEMA {
+            return Err(DocumentError::Schema(head.schema));
+        }
+        Ok(serde_json::from_str(text)?)
+    }
+
+    /// Writes `run.json`. Numbers that are not finite become null.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        // Serialising into a `Value` turns NaN and infinity into null, and cannot fail: no map here has
+        // keys other than strings.
+        let value = serde_json::to_value(self).unwrap_or(serde_json::Value::Null);
+        let mut text = serde_json::to_string_pretty(&value).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+}

@@ -1,0 +1,1 @@
+//! The simulated inference engine, in virtual time and over HTTP.
