@@ -1,0 +1,4 @@
+//! The scripted server seen from the other end of a socket.
+
+mod client;
+mod schedule;
