@@ -1,0 +1,73 @@
+//! What simulated users ask: lengths drawn from the workload, prompts that no other request shares.
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand_distr::{Distribution, Normal};
+
+use plimsoll_run::workload::{TokenLength, Workload};
+
+use crate::engine::Request;
+
+/// Mixes a number into a hash (the finaliser of SplitMix64, by Vigna).
+#[must_use]
+pub(crate) fn mix(hash: u64, value: u64) -> u64 {
+    let mut z = (hash ^ value).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+fn draw(length: TokenLength, rng: &mut StdRng) -> u32 {
+    if length.stddev <= 0.0 {
+        return length.mean;
+    }
+    match Normal::new(f64::from(length.mean), length.stddev) {
+        // Float to integer conversions saturate.
+        Ok(normal) => (normal.sample(rng).round() as u32).max(1),
+        Err(_) => length.mean,
+    }
+}
+
+/// The `index`th request of the rung with this seed: the same for equal arguments, unlike every other from its first
+/// block on.
+pub(crate) fn request(workload: &Workload, rung_seed: u64, index: u64, block_size: u32) -> Request {
+    let own = mix(rung_seed, index);
+    let mut rng = StdRng::seed_from_u64(own);
+    let prompt_tokens = draw(workload.input_tokens, &mut rng);
+    let output_tokens = draw(workload.output_tokens, &mut rng);
+    Request {
+        id: index,
+        prompt_tokens,
+        block_hashes: (0..prompt_tokens / block_size.max(1))
+            .map(|block| mix(own, u64::from(block) + 1))
+            .collect(),
+        output_tokens,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_repeat_by_seed_and_differ_by_index() {
+        let workload = Workload {
+            input_tokens: "64:20".parse().unwrap(),
+            output_tokens: "16:4".parse().unwrap(),
+            streaming: true,
+        };
+        assert_eq!(request(&workload, 7, 3, 16), request(&workload, 7, 3, 16));
+        let mut hashes: Vec<u64> = (0..1_000)
+            .flat_map(|index| request(&workload, 7, index, 16).block_hashes)
+            .collect();
+        let all = hashes.len();
+        hashes.sort_unstable();
+        hashes.dedup();
+        assert_eq!(hashes.len(), all);
+        let mean = (0..10_000)
+            .map(|index| f64::from(request(&workload, 7, index, 16).output_tokens))
+            .sum::<f64>()
+            / 10_000.0;
+        assert!((mean - 16.0).abs() < 0.2, "{mean}");
+    }
+}
