@@ -1,9 +1,10 @@
 //! Byte streams read from a fixture file: what real endpoints have sent.
 //!
 //! The file is a JSON object from a case's name to
-//! `{"ops": [...], "status": "200 OK", "ct": "text/event-stream; charset=utf-8", "extra": "name: value\r\n"}`; all but `ops` may be
-//! missing. An op is `["s", text]` (bytes of the text), `["b64", base64]` (bytes), `["ms", n]` (pause), `["rst"]` (TCP reset) or `["fin"]`
-//! (close without the end of the body). Each `s` or `b64` is one HTTP chunk in a write of its own.
+//! `{"ops": [...], "status": "200 OK", "ct": "text/event-stream; charset=utf-8", "extra": "name: value\r\n"}`;
+//! all but `ops` may be missing. An op is `["s", text]` (bytes of the text), `["b64", base64]` (bytes),
+//! `["ms", n]` (pause), `["rst"]` (TCP reset) or `["fin"]` (close without the end of the body). Each `s` or `b64` is one
+//! HTTP chunk in a write of its own, with a pause of 3 ms after it so that it arrives as a read of its own.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,6 +15,9 @@ use std::time::Duration;
 use base64::prelude::{BASE64_STANDARD as STANDARD, Engine};
 use serde::Deserialize;
 use serde_json::Value;
+
+/// The ops there are, for messages.
+const OPS: &str = r#"["s", text], ["b64", base64], ["ms", n], ["rst"], ["fin"]"#;
 
 /// Byte streams by name.
 #[derive(Debug, Clone, Default)]
@@ -62,9 +66,15 @@ impl Cases {
         let raw: BTreeMap<String, Raw> = serde_json::from_str(text)?;
         let mut cases = BTreeMap::new();
         for (name, raw) in raw {
-            let steps = raw.ops.iter().map(|op| step(op)).collect::<Option<_>>().ok_or_else(|| {
-                io::Error::new(io::ErrorKind::InvalidData, format!("case {name:?} holds an op that is none of [\"s\", text], [\"b64\", base64], [\"ms\", n], [\"rst\"], [\"fin\"]"))
-            })?;
+            let steps = raw
+                .ops
+                .iter()
+                .map(|op| step(op))
+                .collect::<Option<_>>()
+                .ok_or_else(|| {
+                    let message = format!("case {name:?} holds an op that is none of {OPS}");
+                    io::Error::new(io::ErrorKind::InvalidData, message)
+                })?;
             let case = Case {
                 status: raw.status.unwrap_or_else(|| "200 OK".to_owned()),
                 content_type: raw
@@ -105,7 +115,11 @@ mod tests {
 
     #[test]
     fn a_fixture_is_read_whole_or_refused_by_name() {
-        let cases = Cases::from_json(r#"{"a":{"ops":[["s","x"],["ms",5],["b64","eQ=="],["rst"]],"status":"429 Slow"},"b":{"ops":[["fin"]]}}"#).unwrap();
+        let fixture = r#"{
+            "a": {"ops": [["s", "x"], ["ms", 5], ["b64", "eQ=="], ["rst"]], "status": "429 Slow"},
+            "b": {"ops": [["fin"]]}
+        }"#;
+        let cases = Cases::from_json(fixture).unwrap();
         assert_eq!(cases.names().collect::<Vec<_>>(), ["a", "b"]);
         let a = cases.get("a").unwrap();
         assert_eq!(a.status, "429 Slow");

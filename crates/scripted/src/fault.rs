@@ -42,15 +42,16 @@ impl Page {
     }
 }
 
-/// What goes wrong with one request. Where tokens come first, they keep the schedule; a request without streaming
-/// has no tokens on the wire, so there the fault strikes when the answer would have been sent.
+/// What goes wrong with one request. Tokens that come first keep the schedule, and the fault strikes one ITL after the
+/// last of them (at the TTFT where there are none). A request without streaming fails at the same time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// This HTTP status with an OpenAI-shaped error body, at once.
     Status(u16),
     /// This page, at once.
     Page(Page),
-    /// After so many tokens an error event inside the 200 stream, then `[DONE]`. Without streaming: a 200 whose body is the error object.
+    /// After so many tokens an error event inside the 200 stream, then `[DONE]`. Without streaming: a 200 whose
+    /// body is the error object.
     StreamError {
         /// Tokens sent before the error.
         after_tokens: u32,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::connection::{Connection, Gone, LAST_CHUNK, page_head, push_chunk, stream_head};
 use crate::fault::{Fault, Page};
@@ -22,16 +22,27 @@ pub(crate) enum After {
     Reset,
 }
 
-/// How the tokens end.
+/// How a reply ends after its last token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
+    /// As it should.
     Finish,
+    /// With an error object.
     Error,
     /// In good HTTP order, without a finish.
     Truncated,
     Closed,
     Reset,
     Stalled,
+}
+
+/// What one reply is to be.
+struct Course {
+    counts: Counts,
+    reason: &'static str,
+    end: End,
+    /// Without waiting for the TTFT.
+    at_once: bool,
 }
 
 /// One admitted completion.
@@ -47,47 +58,109 @@ pub(crate) struct Generation<'a> {
 }
 
 impl Generation<'_> {
-    /// Serves it to its end.
+    /// Serves it to its end. Streamed or not, the time it takes is the same.
     pub async fn serve(mut self, connection: &mut Connection, fault: Option<&Fault>) -> Result<After, Gone> {
-        let (mut tokens, mut reason) = self.script.output(self.number, &self.asked.limits);
-        let mut end = End::Finish;
-        let mut at_once = false;
-        let (end_at, after_tokens) = match fault {
-            None => (None, 0),
-            Some(Fault::NeverAnswers) => return Err(connection.gone().await),
-            Some(Fault::Empty) => {
-                (tokens, reason, at_once) = (0, "stop", true);
-                (None, 0)
-            }
-            Some(Fault::StreamError { after_tokens }) => (Some(End::Error), *after_tokens),
-            Some(Fault::Truncated { after_tokens }) => (Some(End::Truncated), *after_tokens),
-            Some(Fault::Closed { after_tokens }) => (Some(End::Closed), *after_tokens),
-            Some(Fault::Reset { after_tokens }) => (Some(End::Reset), *after_tokens),
-            Some(Fault::Stalled { after_tokens }) => (Some(End::Stalled), *after_tokens),
-            // These two never get here: they are answered before admission.
-            Some(Fault::Status(_) | Fault::Page(_)) => (None, 0),
+        let Some(course) = self.course(fault) else {
+            return Err(connection.gone().await);
         };
-        if let Some(at) = end_at {
-            end = at;
-            tokens = tokens.min(after_tokens);
-        }
-        let prompt = self.asked.prompt_tokens;
+        let Counts { prompt, output } = course.counts;
         self.flight.update(|served| {
             served.prompt_tokens = prompt;
-            served.output_tokens = tokens;
+            served.output_tokens = output;
         });
-        let events = Events::new(self.script, self.api, self.asked, self.number, self.model);
-        let counts = Counts {
-            prompt,
-            output: tokens,
-        };
         self.ledger.status(200);
-        if self.asked.stream {
-            self.stream(connection, &events, counts, reason, end, at_once)
-                .await
+        let events = Events::new(self.script, self.api, self.asked, self.number, self.model);
+        let streams = self.asked.stream;
+
+        let mut out = Vec::new();
+        if streams {
+            let cache = "cache-control: no-cache\r\n";
+            out.extend_from_slice(
+                stream_head("200 OK", "text/event-stream; charset=utf-8", cache).as_bytes(),
+            );
+            if let Some(role) = events.role() {
+                push_chunk(&mut out, role.as_bytes());
+            }
+            if self.script.role_first {
+                connection.send(&out).await?;
+                out.clear();
+            }
+        }
+        let (start, permit) = self.turn(connection).await?;
+        let mut due = start;
+        if !course.at_once {
+            due += (self.script.ttft)(self.ledger.in_flight());
+        }
+        let mut sent = 0;
+        while sent < output {
+            connection.until_instant(due).await?;
+            let to = self.chunk_end(sent, &events).min(output);
+            if streams {
+                push_chunk(&mut out, events.tokens(sent, to, prompt).as_bytes());
+                let now = Instant::now();
+                self.flight
+                    .update(|served| served.tokens.extend((sent..to).map(|_| now)));
+            }
+            sent = to;
+            if sent == output && course.end == End::Finish {
+                // The last token of a reply that ends well shares its write with the end.
+                break;
+            }
+            connection.send(&out).await?;
+            out.clear();
+            due += (self.script.itl)(self.ledger.in_flight());
+        }
+        connection.until_instant(due).await?;
+
+        let after = if streams {
+            end_stream(&mut out, &events, &course)
         } else {
-            self.whole(connection, &events, counts, reason, end, at_once)
-                .await
+            end_whole(&mut out, &events, &course)
+        };
+        if course.end == End::Stalled {
+            connection.send(&out).await?;
+            return Err(connection.gone().await);
+        }
+        drop(permit);
+        self.flight.leave();
+        connection.send(&out).await?;
+        Ok(after)
+    }
+
+    /// What the reply is to be; none where there is to be no reply.
+    fn course(&self, fault: Option<&Fault>) -> Option<Course> {
+        let prompt = self.asked.prompt_tokens;
+        let (output, reason) = self.script.output(self.number, &self.asked.limits);
+        let whole = Course {
+            counts: Counts { prompt, output },
+            reason,
+            end: End::Finish,
+            at_once: false,
+        };
+        let cut = |after_tokens: u32, end| {
+            let output = output.min(after_tokens);
+            Some(Course {
+                counts: Counts { prompt, output },
+                reason,
+                end,
+                at_once: false,
+            })
+        };
+        match fault {
+            // A status or a page is sent before admission and never gets here.
+            None | Some(Fault::Status(_) | Fault::Page(_)) => Some(whole),
+            Some(Fault::NeverAnswers) => None,
+            Some(Fault::Empty) => Some(Course {
+                counts: Counts { prompt, output: 0 },
+                reason: "stop",
+                at_once: true,
+                ..whole
+            }),
+            Some(Fault::StreamError { after_tokens }) => cut(*after_tokens, End::Error),
+            Some(Fault::Truncated { after_tokens }) => cut(*after_tokens, End::Truncated),
+            Some(Fault::Closed { after_tokens }) => cut(*after_tokens, End::Closed),
+            Some(Fault::Reset { after_tokens }) => cut(*after_tokens, End::Reset),
+            Some(Fault::Stalled { after_tokens }) => cut(*after_tokens, End::Stalled),
         }
     }
 
@@ -95,147 +168,65 @@ impl Generation<'_> {
     async fn turn(
         &mut self,
         connection: &mut Connection,
-    ) -> Result<(Instant, Option<tokio::sync::OwnedSemaphorePermit>), Gone> {
+    ) -> Result<(Instant, Option<OwnedSemaphorePermit>), Gone> {
         let permit = match self.slots {
             // The semaphore is never closed, so an acquired permit is always there.
             Some(slots) => connection.until(Arc::clone(slots).acquire_owned()).await?.ok(),
             None => None,
         };
-        let now = Instant::now();
-        let mut start = now;
-        let waited = self.slots.is_some();
+        let mut start = Instant::now();
+        let queues = self.slots.is_some();
         self.flight.update(|served| {
             // Without slots the time runs from the last byte read, not from this task's own delay.
-            start = if waited { now } else { served.arrived };
+            if !queues {
+                start = served.arrived;
+            }
             served.started = Some(start);
         });
         Ok((start, permit))
     }
 
-    async fn stream(
-        mut self,
-        connection: &mut Connection,
-        events: &Events,
-        counts: Counts,
-        reason: &str,
-        end: End,
-        at_once: bool,
-    ) -> Result<After, Gone> {
-        let mut out = stream_head(
-            "200 OK",
-            "text/event-stream; charset=utf-8",
-            "cache-control: no-cache\r\n",
-        )
-        .into_bytes();
-        if let Some(role) = events.role() {
-            push_chunk(&mut out, role.as_bytes());
+    /// The token after the last of the chunk that begins with token `from`.
+    fn chunk_end(&self, from: u32, events: &Events) -> u32 {
+        let to = from.saturating_add(self.script.tokens_per_chunk);
+        if from < events.reasoning_tokens {
+            to.min(events.reasoning_tokens)
+        } else {
+            to
         }
-        if self.script.role_first {
-            connection.send(&out).await?;
-            out.clear();
-        }
-        let (start, permit) = self.turn(connection).await?;
-        let mut due = start;
-        if !at_once {
-            due += (self.script.ttft)(self.ledger.in_flight());
-        }
-        let mut sent = 0;
-        while sent < counts.output {
-            connection.until_instant(due).await?;
-            let mut to = sent
-                .saturating_add(self.script.tokens_per_chunk)
-                .min(counts.output);
-            if sent < events.reasoning_tokens {
-                to = to.min(events.reasoning_tokens);
-            }
-            push_chunk(&mut out, events.tokens(sent, to, counts.prompt).as_bytes());
-            let now = Instant::now();
-            self.flight
-                .update(|served| served.tokens.extend((sent..to).map(|_| now)));
-            sent = to;
-            // The last token of a reply that ends well shares its write with the end.
-            if sent < counts.output || end != End::Finish {
-                connection.send(&out).await?;
-                out.clear();
-            }
-            if sent < counts.output || end != End::Finish {
-                due += (self.script.itl)(self.ledger.in_flight());
-            }
-        }
-        connection.until_instant(due).await?;
-        let after = match end {
-            End::Finish => {
-                push_chunk(&mut out, events.finish(reason, counts).as_bytes());
-                out.extend_from_slice(LAST_CHUNK);
-                After::KeepAlive
-            }
-            End::Error => {
-                push_chunk(&mut out, format!("data: {STREAM_ERROR}\n\n{DONE}").as_bytes());
-                out.extend_from_slice(LAST_CHUNK);
-                After::KeepAlive
-            }
-            End::Truncated => {
-                out.extend_from_slice(LAST_CHUNK);
-                After::KeepAlive
-            }
-            End::Closed => After::Close,
-            End::Reset => After::Reset,
-            End::Stalled => {
-                connection.send(&out).await?;
-                return Err(connection.gone().await);
-            }
-        };
-        drop(permit);
-        self.flight.leave();
-        connection.send(&out).await?;
-        Ok(after)
     }
+}
 
-    async fn whole(
-        mut self,
-        connection: &mut Connection,
-        events: &Events,
-        counts: Counts,
-        reason: &str,
-        end: End,
-        at_once: bool,
-    ) -> Result<After, Gone> {
-        let (start, permit) = self.turn(connection).await?;
-        let mut due = start;
-        if !at_once {
-            due += (self.script.ttft)(self.ledger.in_flight());
-            // The chunk boundaries of the stream, so that both ways take the same time.
-            let chunks = counts.output.div_ceil(self.script.tokens_per_chunk);
-            for _ in 1..chunks {
-                connection.until_instant(due).await?;
-                due += (self.script.itl)(self.ledger.in_flight());
-            }
-        }
-        connection.until_instant(due).await?;
-        let page = Page::json(
-            200,
-            if end == End::Error {
-                STREAM_ERROR.to_owned()
-            } else {
-                events.body(reason, counts)
-            },
-        );
-        let mut out = page_head(&page).into_bytes();
-        let (body, after) = match end {
-            End::Finish | End::Error => (&page.body[..], After::KeepAlive),
-            End::Truncated => (&page.body[..page.body.len() / 2], After::Close),
-            End::Closed => (&[][..], After::Close),
-            End::Reset => (&[][..], After::Reset),
-            End::Stalled => return Err(connection.gone().await),
-        };
-        match end {
-            // Nothing at all is sent before these.
-            End::Closed | End::Reset => out.clear(),
-            _ => out.extend_from_slice(body),
-        }
-        drop(permit);
-        self.flight.leave();
-        connection.send(&out).await?;
-        Ok(after)
+/// What follows the last token of a stream.
+fn end_stream(out: &mut Vec<u8>, events: &Events, course: &Course) -> After {
+    match course.end {
+        End::Finish => push_chunk(out, events.finish(course.reason, course.counts).as_bytes()),
+        End::Error => push_chunk(out, format!("data: {STREAM_ERROR}\n\n{DONE}").as_bytes()),
+        End::Truncated => {}
+        End::Closed => return After::Close,
+        End::Reset => return After::Reset,
+        End::Stalled => return After::KeepAlive,
     }
+    out.extend_from_slice(LAST_CHUNK);
+    After::KeepAlive
+}
+
+/// The whole of an answer without streaming.
+fn end_whole(out: &mut Vec<u8>, events: &Events, course: &Course) -> After {
+    let body = match course.end {
+        End::Error => STREAM_ERROR.to_owned(),
+        _ => events.body(course.reason, course.counts),
+    };
+    let page = Page::json(200, body);
+    let (head, body) = (page_head(&page), page.body);
+    let (sent, after) = match course.end {
+        End::Finish | End::Error => (body.len(), After::KeepAlive),
+        End::Truncated => (body.len() / 2, After::Close),
+        End::Closed => return After::Close,
+        End::Reset => return After::Reset,
+        End::Stalled => return After::KeepAlive,
+    };
+    out.extend_from_slice(head.as_bytes());
+    out.extend_from_slice(&body[..sent]);
+    after
 }

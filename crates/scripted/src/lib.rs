@@ -27,8 +27,8 @@
 //! Three conventions hold everywhere:
 //!
 //! - Time runs by absolute deadlines that start when a request has been read to its last byte (or, with
-//!   [`Script::slots`], when its turn has come), so a late write never delays the next one. The timer is 1 ms coarse; it is late, never
-//!   early. The instants in [`Served`] are those of the writes themselves.
+//!   [`Script::slots`], when its turn has come), so a late write never delays the next one. The timer is 1 ms
+//!   coarse; it is late, never early. The instants in [`Served`] are those of the writes themselves.
 //! - A request is *in flight* from its last byte read until just before its last byte is written. A client that
 //!   keeps C requests in flight is therefore never seen with C + 1.
 //! - A client that goes away ends its request at once.

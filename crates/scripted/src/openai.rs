@@ -21,7 +21,8 @@ pub(crate) struct Counts {
 
 impl Counts {
     fn json(self) -> Value {
-        json!({"prompt_tokens": self.prompt, "completion_tokens": self.output, "total_tokens": self.prompt.saturating_add(self.output)})
+        let total = self.prompt.saturating_add(self.output);
+        json!({"prompt_tokens": self.prompt, "completion_tokens": self.output, "total_tokens": total})
     }
 }
 

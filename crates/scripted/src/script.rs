@@ -70,6 +70,7 @@ pub struct Script {
     pub(crate) silent: bool,
     pub(crate) idle_close: Option<Duration>,
     pub(crate) max_connections: Option<usize>,
+    pub(crate) requests_per_connection: Option<u64>,
     pub(crate) cases: Cases,
     pub(crate) keep_requests: usize,
 }
@@ -101,6 +102,7 @@ impl Default for Script {
             silent: false,
             idle_close: None,
             max_connections: None,
+            requests_per_connection: None,
             cases: Cases::default(),
             keep_requests: 16,
         }
@@ -282,6 +284,14 @@ impl Script {
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.max_connections = Some(connections);
+        self
+    }
+
+    /// Closes each connection after so many answers, without announcing it in a header (as llama.cpp does after
+    /// every streamed answer). At least 1.
+    #[must_use]
+    pub fn requests_per_connection(mut self, requests: u64) -> Self {
+        self.requests_per_connection = Some(requests.max(1));
         self
     }
 

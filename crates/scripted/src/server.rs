@@ -167,7 +167,9 @@ async fn serve(tcp: TcpStream, house: &House, tls: Option<TlsAcceptor>) {
         None => Connection::plain(tcp),
     };
     let mut idle = None;
-    loop {
+    let mut left = house.script.requests_per_connection.unwrap_or(u64::MAX);
+    while left > 0 {
+        left -= 1;
         let Ok(request) = connection.request(idle).await else {
             break;
         };

@@ -70,7 +70,8 @@ fn tokens_come_by_absolute_deadlines() {
 fn without_streaming_the_answer_comes_when_the_last_token_would() {
     let server = Scripted::start(Script::default().ttft(ms(40)).itl(ms(10)).prompt_tokens(1.3, 23)).unwrap();
     let mut client = Client::connect(server.addr());
-    let body = json!({"max_tokens": 7, "messages": [{"role": "user", "content": "one two three four five six seven eight nine ten"}]});
+    let ten_words = "one two three four five six seven eight nine ten";
+    let body = json!({"max_tokens": 7, "messages": [{"role": "user", "content": ten_words}]});
     let response = client.chat(&body).unwrap();
     let at = (response.chunks[0].0 - response.sent).as_secs_f64() * 1e3;
     assert!((99.9..100.0 + SLACK).contains(&at), "{at}");

@@ -66,6 +66,18 @@ fn an_idle_connection_is_closed_after_its_time() {
 }
 
 #[test]
+fn a_connection_may_end_unannounced() {
+    let server = Scripted::start(Script::default().requests_per_connection(2)).unwrap();
+    let mut client = Client::connect(server.addr());
+    for _ in 0..2 {
+        let response = client.chat(&streamed(2, "x")).unwrap();
+        assert!(response.cut.is_none() && !response.head.to_lowercase().contains("connection:"));
+    }
+    client.chat(&streamed(2, "x")).unwrap_err();
+    assert_eq!(server.seen().requests, 2);
+}
+
+#[test]
 fn connections_beyond_the_places_wait_in_the_backlog() {
     let server = Scripted::start(Script::default().max_connections(2)).unwrap();
     let mut first: Vec<_> = (0..2).map(|_| Client::connect(server.addr())).collect();
