@@ -80,7 +80,7 @@ fn two_hundred_streams_keep_the_schedule() {
     late.sort();
     assert_eq!(late.len(), 4000);
     let median = late[late.len() / 2];
-    assert!(median < ms(40), "tokens are {median:?} late at the median");
+    assert!(median < ms(100), "tokens are {median:?} late at the median");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn requests_beyond_the_slots_wait_their_turn() {
     let begin = Instant::now();
     clients(server.addr(), 12, 1, 4); // three rounds of 40 + 3 x 20 ms
     let took = begin.elapsed();
-    assert!(took >= ms(300) && took < ms(900), "{took:?}");
+    assert!(took >= ms(300) && took < ms(1500), "{took:?}");
     let seen = server.seen();
     assert_eq!(seen.max_in_flight, 12);
     let mut served = seen.served.clone();
@@ -118,7 +118,7 @@ fn above_its_capacity_the_server_refuses_at_once() {
     assert_eq!(refused.status, 429);
     assert!(refused.head.contains("retry-after: 7\r\n"));
     let after = refused.chunks[0].0 - refused.sent;
-    assert!(after >= ms(2) && after < ms(60), "{after:?}");
+    assert!(after >= ms(2) && after < ms(200), "{after:?}");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn latency_may_follow_the_load() {
     clients(server.addr(), 10, 3, 1);
     let served = server.seen().served;
     let ttft = |i: usize| served[i].tokens[0] - served[i].arrived;
-    assert!(ttft(0) >= ms(30) && ttft(0) < ms(90), "{:?}", ttft(0));
+    assert!(ttft(0) >= ms(30) && ttft(0) < ms(110), "{:?}", ttft(0));
     let last = served.iter().map(|s| s.tokens[0] - s.arrived).max().unwrap();
     assert!(last >= ms(110), "with ten in flight: {last:?}");
 }

@@ -6,8 +6,8 @@ use crate::client::{Client, streamed};
 use plimsoll_scripted::{Script, Scripted, Usage};
 use serde_json::{Value, json};
 
-/// Lateness allowed to a busy machine, in milliseconds; earliness is never allowed beyond clock rounding.
-const SLACK: f64 = 60.0;
+/// Lateness allowed to a busy machine, in milliseconds; nothing may come early.
+const SLACK: f64 = 100.0;
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -15,29 +15,22 @@ fn ms(n: u64) -> Duration {
 
 #[test]
 fn tokens_come_by_absolute_deadlines() {
-    let server = Scripted::start(Script::default().ttft(ms(60)).itl(ms(10))).unwrap();
+    // Sleeping for 5 ms at a time on a 1 ms timer would be some 200 ms late at the end.
+    let server = Scripted::start(Script::default().ttft(ms(60)).itl(ms(5))).unwrap();
     let response = Client::connect(server.addr())
-        .chat(&streamed(40, "a b c"))
+        .chat(&streamed(200, "a b c"))
         .unwrap();
-    let tokens = response.token_ms();
-    assert_eq!(tokens.len(), 40);
-    for (i, at) in tokens.iter().enumerate() {
-        let due = 60.0 + 10.0 * i as f64;
-        assert!(
-            (due - 0.1..due + SLACK).contains(at),
-            "token {i} at {at:.1} ms, due {due} ms"
-        );
-    }
-    let lateness: Vec<f64> = tokens
+    let late: Vec<f64> = response
+        .token_ms()
         .iter()
         .enumerate()
-        .map(|(i, at)| at - 60.0 - 10.0 * i as f64)
+        .map(|(i, at)| at - 60.0 - 5.0 * i as f64)
         .collect();
-    let least = lateness.iter().skip(20).copied().fold(f64::INFINITY, f64::min);
-    assert!(
-        least < 8.0,
-        "the schedule drifts: the last 20 tokens are at least {least:.1} ms late"
-    );
+    assert_eq!(late.len(), 200);
+    let least = |late: &[f64]| late.iter().copied().fold(f64::INFINITY, f64::min);
+    assert!(least(&late) >= -0.1, "a token came early: {late:?}");
+    assert!(least(&late[..50]) < SLACK, "the first tokens are late: {late:?}");
+    assert!(least(&late[150..]) < SLACK, "the schedule drifts: {late:?}");
 
     let events = response.events();
     assert_eq!(
@@ -52,7 +45,7 @@ fn tokens_come_by_absolute_deadlines() {
     assert_eq!(usage["choices"], json!([]));
     assert_eq!(
         usage["usage"],
-        json!({"prompt_tokens": 3, "completion_tokens": 40, "total_tokens": 43})
+        json!({"prompt_tokens": 3, "completion_tokens": 200, "total_tokens": 203})
     );
     assert!(response.text().ends_with("data: [DONE]\n\n"));
 
@@ -60,10 +53,10 @@ fn tokens_come_by_absolute_deadlines() {
     let served = &seen.served[0];
     assert_eq!(
         (served.tokens.len(), served.output_tokens, served.abandoned),
-        (40, 40, false)
+        (200, 200, false)
     );
     let first = served.tokens[0] - served.arrived;
-    assert!(first >= ms(60) && first < ms(60 + SLACK as u64), "{first:?}");
+    assert!(first >= ms(60), "{first:?}");
 }
 
 #[test]
