@@ -1,1 +1,47 @@
 //! What a person or a machine reads of a run.
+//!
+//! Every format is an arrangement of the same [`Run`](plimsoll_run::document::Run); none computes a number that the
+//! plan decides. The words are shared, so that all formats say the same:
+//!
+//! | what it says | module |
+//! |---|---|
+//! | how a figure is written | `figures` |
+//! | the planning numbers and caveats in words | `answer` |
+//! | target, workload, SLA and peak in words | `conditions` |
+//! | the rung table, its marks and remarks | `rows` |
+//! | the charts and their text summaries | `charts` |
+//!
+//! | for whom | function |
+//! |---|---|
+//! | a terminal | [`terminal::table`], [`terminal::rung_line`], [`terminal::answer`] |
+//! | a design document or pull request | [`markdown()`] |
+//! | a spreadsheet | [`csv()`] |
+//! | a browser, offline | [`html()`] |
+//!
+//! Percent appears only on screen; files keep fractions. What was not measured is a dash on screen and blank in a
+//! file.
+
+mod answer;
+mod charts;
+mod conditions;
+mod figures;
+mod html;
+mod markdown;
+mod rows;
+mod rung_csv;
+pub mod terminal;
+
+pub use html::html;
+pub use markdown::markdown;
+pub use rung_csv::csv;
+
+/// A report that could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The table would not become CSV.
+    #[error("rung table as CSV: {0}; report this as a bug with the run.json")]
+    Csv(#[from] ::csv::Error),
+    /// The CSV could not be finished.
+    #[error("rung table as CSV: {0}; report this as a bug with the run.json")]
+    Unfinished(String),
+}

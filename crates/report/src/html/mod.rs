@@ -1,0 +1,89 @@
+//! `report.html`: one self-contained file that opens offline.
+//!
+//! The page reads without its script: numbers, summaries of the charts, table and conditions are plain HTML. The
+//! script draws the charts from figures that stand in the page as JSON.
+
+mod escape;
+mod sections;
+
+use plimsoll_run::document::Run;
+use plimsoll_run::rung::TimelineSecond;
+
+use crate::answer;
+use crate::charts::{Chart, RungTimeline, interactivity, latency, throughput, timelines as courses};
+
+/// The report as one HTML file. `timelines` holds `(order, seconds)` for each rung whose timeline was kept.
+#[must_use]
+pub fn html(run: &Run, timelines: &[(u32, Vec<TimelineSecond>)]) -> String {
+    let charts = [throughput(run), latency(run), interactivity(run)];
+    let timelines = courses(run, timelines);
+    let heading = format!(
+        "Load line of {}",
+        run.target.model.as_deref().unwrap_or(&run.target.url)
+    );
+    let cards: String = answer::planning_numbers(run).iter().map(sections::card).collect();
+    let minor_cards: String = [
+        Some(answer::knee(run)),
+        answer::queue_onset(run),
+        answer::cost(run),
+    ]
+    .iter()
+    .flatten()
+    .map(sections::card)
+    .collect();
+    escape::fill(
+        include_str!("page.html"),
+        &[
+            ("title", &escape::text(&format!("{heading}: Plimsoll"))),
+            ("heading", &escape::text(&heading)),
+            ("subheading", &sections::subheading(run)),
+            ("version", &escape::text(&run.version)),
+            ("css", include_str!("page.css")),
+            ("cards", &cards),
+            ("minor_cards", &minor_cards),
+            ("warnings", &sections::warnings(run)),
+            ("charts", &charts.iter().map(sections::chart).collect::<String>()),
+            ("timelines", &sections::timelines(&timelines)),
+            ("table", &sections::table(run)),
+            ("remarks", &sections::remarks(run)),
+            ("conditions", &sections::conditions(run)),
+            ("plotting_script", &plotting_script()),
+            ("figures", &escape::json(&figures(&charts, &timelines))),
+            ("js", include_str!("page.js")),
+        ],
+    )
+}
+
+/// The figures as one JSON object: `charts` by id, `timelines` by the order of their rung.
+fn figures(charts: &[Chart], timelines: &[RungTimeline]) -> String {
+    let charts: Vec<String> = charts
+        .iter()
+        .filter_map(|chart| Some(format!("\"{}\":{}", chart.id, chart.figure.as_ref()?)))
+        .collect();
+    let timelines: Vec<String> = timelines
+        .iter()
+        .map(|timeline| {
+            let summary = serde_json::Value::from(timeline.summary.as_str());
+            format!(
+                "\"{}\":{{\"summary\":{summary},\"figure\":{}}}",
+                timeline.order, timeline.figure
+            )
+        })
+        .collect();
+    format!(
+        "{{\"charts\":{{{}}},\"timelines\":{{{}}}}}",
+        charts.join(","),
+        timelines.join(",")
+    )
+}
+
+/// The plotting script in its element. The crate hands it out followed by one for formulas, of which the page has
+/// none.
+fn plotting_script() -> String {
+    const END: &str = "</script>";
+    let mut scripts = plotly::Plot::offline_js_sources();
+    if let Some(at) = scripts.find(END) {
+        scripts.truncate(at + END.len());
+    }
+    scripts
+}

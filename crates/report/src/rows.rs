@@ -1,0 +1,186 @@
+//! The rung table: its rows in order of level, the marks on them, and the remarks under them.
+
+use plimsoll_run::document::Run;
+use plimsoll_run::rung::{Distribution, RungReport};
+
+use crate::answer::name_levels;
+use crate::conditions::term_words;
+use crate::figures::{self, NOT_MEASURED, finite};
+
+/// One rung with its place in the answer.
+#[derive(Clone, Copy)]
+pub(crate) struct Row<'a> {
+    /// The rung.
+    pub(crate) rung: &'a RungReport,
+    /// Whether the best concurrency is this rung's.
+    pub(crate) best: bool,
+    /// Whether the SLA limit is this rung's.
+    pub(crate) limit: bool,
+}
+
+impl Row<'_> {
+    /// `best`, `limit`, both, or nothing.
+    pub(crate) fn mark(&self) -> &'static str {
+        match (self.best, self.limit) {
+            (true, true) => "best, limit",
+            (true, false) => "best",
+            (false, true) => "limit",
+            (false, false) => "",
+        }
+    }
+}
+
+/// The rungs by level; a level measured more than once keeps its order of measurement.
+pub(crate) fn rows(run: &Run) -> Vec<Row<'_>> {
+    let mut rungs: Vec<&RungReport> = run.rungs.iter().collect();
+    rungs.sort_by_key(|rung| (rung.concurrency, rung.order));
+    let best = run
+        .plan
+        .best
+        .as_ref()
+        .and_then(|best| deciding(&rungs, best.concurrency, best.output_tokens_per_s));
+    let limit = run
+        .plan
+        .limit
+        .as_ref()
+        .and_then(|limit| deciding(&rungs, limit.concurrency?, None));
+    rungs
+        .into_iter()
+        .map(|rung| Row {
+            rung,
+            best: best == Some(rung.order),
+            limit: limit == Some(rung.order),
+        })
+        .collect()
+}
+
+/// Which rung at `level` an answer speaks of: the one with the answer's own throughput, else the last that may
+/// decide, else the last.
+fn deciding(rungs: &[&RungReport], level: u32, throughput: Option<f64>) -> Option<u32> {
+    let at_level: Vec<&&RungReport> = rungs.iter().filter(|rung| rung.concurrency == level).collect();
+    at_level
+        .iter()
+        .find(|rung| throughput.is_some() && rung.throughput.output_tokens_per_s == throughput)
+        .or_else(|| at_level.iter().rfind(|rung| rung.validity.may_decide()))
+        .or(at_level.last())
+        .map(|rung| rung.order)
+}
+
+/// A latency column's unit: seconds once a value reaches ten of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LatencyUnit {
+    Milliseconds,
+    Seconds,
+}
+
+impl LatencyUnit {
+    /// For a column of these distributions.
+    pub(crate) fn of<'a>(column: impl Iterator<Item = Option<&'a Distribution>>) -> Self {
+        let largest = column
+            .flatten()
+            .flat_map(|distribution| [finite(distribution.p50), finite(distribution.p95)])
+            .flatten()
+            .fold(0.0, f64::max);
+        if largest >= 10_000.0 {
+            LatencyUnit::Seconds
+        } else {
+            LatencyUnit::Milliseconds
+        }
+    }
+
+    /// Its symbol.
+    pub(crate) fn symbol(self) -> &'static str {
+        match self {
+            LatencyUnit::Milliseconds => "ms",
+            LatencyUnit::Seconds => "s",
+        }
+    }
+
+    /// A value in it, without the symbol.
+    pub(crate) fn write(self, ms: Option<f64>) -> String {
+        match self {
+            LatencyUnit::Milliseconds => figures::maybe(ms),
+            LatencyUnit::Seconds => figures::maybe(finite(ms).map(|ms| ms / 1e3)),
+        }
+    }
+
+    /// `p50/p95` in it; one dash when neither was measured.
+    pub(crate) fn pair(self, distribution: Option<&Distribution>) -> String {
+        match distribution {
+            Some(d) if finite(d.p50).is_some() || finite(d.p95).is_some() => {
+                format!("{}/{}", self.write(d.p50), self.write(d.p95))
+            }
+            _ => NOT_MEASURED.to_owned(),
+        }
+    }
+}
+
+/// The SLA cell: `met`, `fails ttft.p95`, `unknown`, or a dash without an SLA.
+pub(crate) fn sla_cell(rung: &RungReport) -> String {
+    if rung.sla.is_empty() {
+        return NOT_MEASURED.to_owned();
+    }
+    match rung.meets_sla() {
+        Some(true) => "met".to_owned(),
+        None => "unknown".to_owned(),
+        Some(false) => {
+            let failing: Vec<String> = rung
+                .sla
+                .iter()
+                .filter(|outcome| outcome.pass == Some(false))
+                .map(|outcome| outcome.term.subject())
+                .collect();
+            format!("fails {}", failing.join(", "))
+        }
+    }
+}
+
+/// What to know about the rungs: each distinct sentence once, with the levels it holds at. Validity reasons first,
+/// then failed requests with a sample, then notes on SLA terms.
+pub(crate) fn remarks(run: &Run) -> Vec<String> {
+    let mut remarks: Vec<(String, Vec<u32>)> = Vec::new();
+    let mut say = |sentence: String, level: u32| match remarks.iter_mut().find(|(said, _)| *said == sentence)
+    {
+        Some((_, levels)) => levels.push(level),
+        None => remarks.push((sentence, vec![level])),
+    };
+    let rows = rows(run);
+    for Row { rung, .. } in &rows {
+        for reason in &rung.validity.reasons {
+            say(
+                format!("{}: {reason}", rung.validity.verdict.name()),
+                rung.concurrency,
+            );
+        }
+        if rung.validity.reasons.is_empty() && !rung.validity.may_decide() {
+            say(rung.validity.verdict.name().to_owned(), rung.concurrency);
+        }
+    }
+    for Row { rung, .. } in &rows {
+        for (class, count) in &rung.requests.by_class {
+            let sample = rung
+                .requests
+                .samples
+                .get(class)
+                .map_or_else(String::new, |sample| format!(", such as: {sample}"));
+            say(
+                format!(
+                    "{} failed ({class}){sample}",
+                    figures::counted(*count, "request", "requests")
+                ),
+                rung.concurrency,
+            );
+        }
+    }
+    for Row { rung, .. } in &rows {
+        for outcome in &rung.sla {
+            if let Some(note) = &outcome.note {
+                say(format!("{}: {note}", term_words(&outcome.term)), rung.concurrency);
+            }
+        }
+    }
+    remarks
+        .into_iter()
+        .map(|(sentence, mut levels)| format!("{}: {sentence}", name_levels(&mut levels)))
+        .collect()
+}

@@ -1,0 +1,144 @@
+//! What a person reads in a terminal: the rung table, a line as each rung finishes, and the answer.
+//!
+//! Strings from outside (model names, error messages) lose their control characters here, so that none can move
+//! the cursor or change colours.
+
+mod rung_table;
+mod text;
+
+use plimsoll_run::document::Run;
+use plimsoll_run::rung::RungReport;
+use plimsoll_run::validity::Verdict;
+
+use crate::answer::{self, Headline};
+use crate::conditions;
+use crate::figures::{self, finite};
+use crate::rows::sla_cell;
+
+pub use rung_table::table;
+use text::{Paint, plain, wrapped};
+
+/// How to write for a terminal.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Style {
+    /// Whether to colour with ANSI escapes.
+    pub colour: bool,
+    /// Columns to fit into, where known; `None` leaves everything in and wraps nothing.
+    pub width: Option<u16>,
+}
+
+/// One finished rung in one line, to scroll by as a sweep goes on.
+#[must_use]
+pub fn rung_line(rung: &RungReport) -> String {
+    let mut parts = vec![format!("level {}", figures::count(rung.concurrency))];
+    if let Some(mean) = finite(rung.in_flight.mean) {
+        parts.push(format!("{} in flight", figures::number(mean)));
+    }
+    if let Some(rate) = finite(rung.throughput.requests_per_s) {
+        parts.push(format!("{} req/s", figures::number(rate)));
+    }
+    if let Some(rate) = finite(rung.throughput.output_tokens_per_s) {
+        parts.push(format!("{} output tok/s", figures::number(rate)));
+    }
+    for (name, distribution) in [
+        ("TTFT", &rung.latency.ttft_ms),
+        ("TPOT", &rung.latency.tpot_ms),
+        ("E2E", &rung.latency.e2e_ms),
+    ] {
+        if let Some(p95) = distribution
+            .as_ref()
+            .and_then(|distribution| finite(distribution.p95))
+        {
+            parts.push(format!("{name} p95 {}", figures::latency(Some(p95))));
+        }
+    }
+    if rung.requests.failed > 0 {
+        parts.push(format!("{} errors", figures::percent(rung.error_rate())));
+    }
+    if !rung.sla.is_empty() {
+        parts.push(match rung.meets_sla() {
+            Some(true) => "meets the SLA".to_owned(),
+            Some(false) => sla_cell(rung),
+            None => "SLA unknown".to_owned(),
+        });
+    }
+    if rung.validity.verdict != Verdict::Valid {
+        parts.push(rung.validity.verdict.name().to_owned());
+    }
+    format!("rung {}: {}", rung.order, parts.join(", "))
+}
+
+/// The answer: what was measured, the three planning numbers and the knee with their intervals and reasons, the
+/// cost, and what to know before relying on them.
+#[must_use]
+pub fn answer(run: &Run, style: &Style) -> String {
+    let mut text = String::new();
+    let mut condition = |name: &str, value: String| {
+        text.push_str(&wrapped(
+            &format!("{name:<10}"),
+            "          ",
+            &plain(&value),
+            style.width,
+        ));
+    };
+    condition("Target", conditions::target_line(run));
+    condition("Workload", conditions::workload_line(run));
+    condition("SLA", conditions::sla_line(&run.sla));
+    if let Some(peak) = conditions::peak_line(run) {
+        condition("Peak", peak);
+    }
+    condition("Seed", run.seed.to_string());
+    for note in &run.notes {
+        condition("Note", note.clone());
+    }
+    text.push('\n');
+    for headline in answer::planning_numbers(run) {
+        text.push_str(&write_headline(&headline, Paint::Bold, style));
+    }
+    let rest = [
+        Some(answer::knee(run)),
+        answer::queue_onset(run),
+        answer::cost(run),
+    ];
+    for headline in rest.into_iter().flatten() {
+        text.push_str(&write_headline(&headline, Paint::Plain, style));
+    }
+    let warnings = answer::warnings(run);
+    if !warnings.is_empty() {
+        text.push('\n');
+        for warning in warnings {
+            let lead = Paint::Yellow.over("Warning   ", style.colour);
+            let lines = wrapped("          ", "          ", &plain(&warning), style.width);
+            text.push_str(&lead);
+            text.push_str(lines.strip_prefix("          ").unwrap_or(&lines));
+        }
+    }
+    text
+}
+
+/// Width of the column that holds the names of the numbers.
+const NAME_WIDTH: usize = 18;
+
+fn write_headline(headline: &Headline, paint: Paint, style: &Style) -> String {
+    let indent = " ".repeat(NAME_WIDTH);
+    let name = format!("{:<NAME_WIDTH$}", headline.name);
+    let figure = plain(&headline.figure);
+    let mut first = format!("{figure} {}", headline.unit).trim_end().to_owned();
+    if let Some(range) = &headline.range {
+        first.push_str(&format!(" ({})", plain(range)));
+    }
+    let mut text = wrapped(&indent, &indent, &first, style.width);
+    // Painted after wrapping: escapes have no width.
+    text = text.replacen(&indent, &paint.over(&name, style.colour), 1);
+    if style.colour {
+        text = text.replacen(&figure, &paint.over(&figure, true), 1);
+    }
+    if !headline.details.is_empty() {
+        let details = plain(&headline.details.join("; "));
+        text.push_str(&wrapped(&indent, &indent, &details, style.width));
+    }
+    if !headline.reason.is_empty() {
+        text.push_str(&wrapped(&indent, &indent, &plain(&headline.reason), style.width));
+    }
+    text
+}
