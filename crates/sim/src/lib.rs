@@ -6,12 +6,14 @@
 //! | continuous batching | [`engine`], [`counters`] |
 //! | engines by name, with something to try them with | [`preset`] |
 //! | driving it in virtual time | [`runner`] |
+//! | serving it over HTTP | [`http`] |
 //! | what the engine really gives at a level | [`truth`] |
 
 mod blocks;
 mod closed_loop;
 pub mod counters;
 pub mod engine;
+pub mod http;
 pub mod instance;
 pub mod model;
 pub mod preset;
