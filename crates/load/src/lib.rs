@@ -1,1 +1,41 @@
 //! The load generator: connections, dialects, streams and timing.
+//!
+//! [`prepare`] finds out what an endpoint is and takes, [`HttpRunner`] holds a level against it and says what
+//! happened, as one [`plimsoll_run::evidence::Evidence`] a rung. Nothing here judges.
+
+mod ask;
+mod backoff;
+mod board;
+mod calibrate;
+mod capability;
+mod connect;
+mod cpu;
+mod descriptors;
+mod endpoint;
+mod error;
+mod event;
+mod exchange;
+mod flight;
+mod line;
+mod models;
+mod options;
+mod prepare;
+mod prompt;
+mod reader;
+mod reply;
+mod runner;
+mod secret;
+mod shape;
+mod slot;
+mod sse;
+mod stamped;
+mod tls;
+mod words;
+
+pub use descriptors::check_descriptors;
+pub use endpoint::{Endpoint, EndpointError, resolve};
+pub use error::PrepareError;
+pub use options::TargetOptions;
+pub use prepare::{Prepared, prepare};
+pub use runner::HttpRunner;
+pub use secret::Secret;

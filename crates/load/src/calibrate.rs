@@ -1,0 +1,228 @@
+//! Calibration: how many words make a prompt of the asked length by the server's own count.
+
+use std::time::Duration;
+
+use plimsoll_run::request::RequestRecord;
+use plimsoll_run::workload::Workload;
+
+use crate::ask::Asker;
+use crate::error::PrepareError;
+use crate::prompt::{self, Calibration, Which};
+use crate::shape::Shape;
+
+/// Prompt lengths nearer than this to the asked one need no further round, a fraction.
+const CLOSE: f64 = 0.02;
+/// The promise: prompt lengths end within this of the asked one, a fraction.
+const PROMISE: f64 = 0.05;
+/// Rounds after the first check.
+const ROUNDS: u32 = 3;
+
+/// What calibration found.
+#[derive(Debug)]
+pub(crate) struct Calibrated {
+    pub calibration: Calibration,
+    pub notes: Vec<String>,
+    /// The reply to one request of the workload's mean lengths.
+    pub full: RequestRecord,
+}
+
+/// Calibrates. `first` is the reply to the capability probe, of [`crate::capability::WORDS`] words.
+pub(crate) async fn calibrate(
+    asker: &mut Asker<'_>,
+    shape: &Shape,
+    workload: &Workload,
+    seed: u64,
+    first: &RequestRecord,
+) -> Result<Calibrated, PrepareError> {
+    let asked = workload.input_tokens.mean;
+    let mut rounds = Rounds {
+        asker,
+        shape,
+        seed,
+        nth: 0,
+    };
+    let mut notes = Vec::new();
+
+    let few = crate::capability::WORDS;
+    let many = asked.clamp(2 * few, 64);
+    let at_few = match first.input_tokens {
+        Some(tokens) => Some(tokens),
+        // A stream without usage: the same question not streamed may bring it.
+        None => rounds.count(few).await?,
+    };
+    let at_many = match at_few {
+        Some(_) => rounds.count(many).await?,
+        None => None,
+    };
+    let mut points = match (at_few, at_many) {
+        (Some(low), Some(high)) => Some([(few, low), (many, high)]),
+        _ => {
+            notes.push(
+                "the endpoint does not say how many tokens a prompt has: prompt lengths are estimates of one token a word"
+                    .to_owned(),
+            );
+            None
+        }
+    };
+    let mut calibration = points.map_or(Some(Calibration::UNKNOWN), |points| fit(points[0], points[1]));
+    if calibration.is_none() {
+        notes.push(
+            "the endpoint's count of prompt tokens does not follow the prompt: prompt lengths are estimates of one token a word"
+                .to_owned(),
+        );
+        points = None;
+        calibration = Some(Calibration::UNKNOWN);
+    }
+    let mut calibration = calibration.unwrap_or(Calibration::UNKNOWN);
+
+    // The first check is a request of the whole workload, so that it also shows one response time.
+    let full = rounds.full(calibration.words(asked), workload).await?;
+    if let Some(points) = points {
+        let mut checked = (calibration.words(asked), full.input_tokens);
+        let mut round = 0;
+        while let (words, Some(tokens)) = checked {
+            let off = relative(tokens, asked);
+            let better = refit(points[0], (words, tokens), calibration);
+            if off <= CLOSE || round == ROUNDS || better.words(asked) == words {
+                if off > PROMISE {
+                    notes.push(if words == 1 {
+                        format!(
+                            "the endpoint's own overhead is {:.0} tokens: the shortest prompt has {tokens} tokens where {asked} were asked",
+                            calibration.overhead.max(0.0)
+                        )
+                    } else {
+                        format!("prompts have about {tokens} tokens by the endpoint's count where {asked} were asked")
+                    });
+                }
+                break;
+            }
+            calibration = better;
+            round += 1;
+            let words = calibration.words(asked);
+            checked = (words, rounds.count(words).await?);
+        }
+    }
+    if calibration.words(asked) < 3 {
+        notes.push(
+            "prompts of so few words cannot all be different: a prefix cache may answer some".to_owned(),
+        );
+    }
+    Ok(Calibrated {
+        calibration,
+        notes,
+        full,
+    })
+}
+
+fn relative(tokens: u32, asked: u32) -> f64 {
+    (f64::from(tokens) - f64::from(asked)).abs() / f64::from(asked)
+}
+
+/// The line through two points; `None` when the count does not grow with the words as a tokenizer's would.
+fn fit(low: (u32, u32), high: (u32, u32)) -> Option<Calibration> {
+    let per_word = (f64::from(high.1) - f64::from(low.1)) / (f64::from(high.0) - f64::from(low.0));
+    // From two words a token to sixteen tokens a word: beyond lies no tokenizer.
+    (0.5..=16.0).contains(&per_word).then(|| Calibration {
+        overhead: f64::from(low.1) - per_word * f64::from(low.0),
+        per_word,
+    })
+}
+
+/// The line after a check: through the short prompt and the checked one where they lie far apart, else moved.
+fn refit(low: (u32, u32), checked: (u32, u32), before: Calibration) -> Calibration {
+    if checked.0 >= 2 * low.0
+        && let Some(fitted) = fit(low, checked)
+    {
+        return fitted;
+    }
+    Calibration {
+        overhead: before.overhead + f64::from(checked.1) - before.tokens(checked.0),
+        ..before
+    }
+}
+
+struct Rounds<'a, 'b> {
+    asker: &'a mut Asker<'b>,
+    shape: &'a Shape,
+    seed: u64,
+    nth: u64,
+}
+
+impl Rounds<'_, '_> {
+    fn prompt(&mut self, words: u32) -> String {
+        self.nth += 1;
+        prompt::of_words(
+            Which {
+                seed: self.seed,
+                rung: 0,
+                slot: 1,
+                nth: self.nth,
+            },
+            words,
+        )
+    }
+
+    /// The server's count of a prompt of so many words, by a request for one token.
+    async fn count(&mut self, words: u32) -> Result<Option<u32>, PrepareError> {
+        let body = self.shape.whole().template().body(&self.prompt(words), 1);
+        let line = self.asker.line;
+        // A long prompt on a slow server: as long as any request may take, within reason.
+        let within = line.patience.whole.min(Duration::from_secs(60));
+        let answer = self.asker.ask(|| line.post(body.clone()), within).await?;
+        if !answer.ok() {
+            return Ok(None);
+        }
+        Ok(answer.read(line).input_tokens)
+    }
+
+    /// One request of the workload's mean lengths.
+    async fn full(&mut self, words: u32, workload: &Workload) -> Result<RequestRecord, PrepareError> {
+        let body = self
+            .shape
+            .template()
+            .body(&self.prompt(words), workload.output_tokens.mean);
+        let line = self.asker.line;
+        let answer = self
+            .asker
+            .ask(|| line.post(body.clone()), line.patience.whole)
+            .await?;
+        let (url, status, message) = (line.endpoint.url(), answer.status, answer.message(line));
+        let ok = answer.ok();
+        let record = answer.read(line);
+        match &record.failure {
+            None => Ok(record),
+            Some(_) if !ok => Err(PrepareError::Refused {
+                url,
+                status,
+                message,
+                remedy: "check that --input-tokens and --output-tokens together fit into the model's context",
+            }),
+            Some(failure) => Err(PrepareError::Failed {
+                url,
+                class: failure.class,
+                message: failure.message.clone(),
+                remedy: "look into the server's log",
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_points_make_a_line_and_a_third_corrects_it() {
+        let line = fit((8, 38), (64, 94)).unwrap();
+        assert_eq!((line.overhead, line.per_word), (30.0, 1.0));
+        assert!(
+            fit((8, 7), (64, 7)).is_none(),
+            "a count that does not move is none"
+        );
+        assert!(fit((8, 94), (64, 38)).is_none());
+        let better = refit((8, 38), (1008, 1238), line);
+        assert_eq!(better.per_word, 1.2);
+        let moved = refit((8, 38), (10, 45), line);
+        assert_eq!((moved.overhead, moved.per_word), (35.0, 1.0));
+    }
+}

@@ -1,0 +1,227 @@
+//! One exchange: a request goes out on a connection, its reply comes in.
+//!
+//! Connection and body are polled in the same task, so that a chunk costs one wake-up, and every chunk is stamped
+//! with the read that brought it.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
+use hyper::body::{Body, Incoming};
+use plimsoll_run::request::FailureClass;
+use tokio::time::Sleep;
+
+use crate::connect::{Drive, Wire};
+use crate::flight::{Ending, Flight, Tail};
+use crate::stamped::WireClock;
+
+/// How long an exchange may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// Longest time for the whole exchange.
+    pub whole: Duration,
+    /// Longest time between two reads of the body.
+    pub idle: Duration,
+}
+
+/// How long a stream that has said its last word may hold the connection open before we close it. A client that
+/// waited for ever would hang on servers that forget to end the body.
+fn grace(tail: Tail) -> Option<Duration> {
+    match tail {
+        Tail::Open => None,
+        Tail::Finished => Some(Duration::from_secs(2)),
+        Tail::Counted => Some(Duration::from_millis(250)),
+        Tail::Done => Some(Duration::from_millis(50)),
+    }
+}
+
+/// Sends the request and takes in the reply. `after_send` runs once, right after the request was written: work that
+/// can wait until then does not delay it.
+///
+/// `counted` is told the number of data events so far whenever it has grown.
+///
+/// The connection can be used again when the ending is [`Ending::Complete`] and it says it is ready.
+pub(crate) async fn exchange(
+    wire: &mut Wire,
+    request: Request<Full<Bytes>>,
+    flight: &mut Flight,
+    patience: Patience,
+    after_send: impl FnOnce(),
+    counted: impl FnMut(u64),
+) -> Ending {
+    let began = Instant::now();
+    let until = began + patience.whole;
+    let mut timer = pin!(tokio::time::sleep_until(until.into()));
+    let Wire {
+        send, drive, clock, ..
+    } = wire;
+    clock.arm();
+
+    let mut answer = pin!(send.send_request(request));
+    let mut after_send = Some(after_send);
+    let answered = poll_fn(|cx| {
+        drive.poll(cx);
+        if let Some(at) = clock.first_write() {
+            flight.record.sent = flight.since(at);
+        }
+        if let Some(after_send) = after_send.take() {
+            after_send();
+        }
+        if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
+            return Poll::Ready(Some(answer));
+        }
+        timer.as_mut().poll(cx).map(|()| None)
+    })
+    .await;
+
+    let body = match answered {
+        Some(Ok(response)) => {
+            let (head, body) = response.into_parts();
+            flight.headers(head, clock.last_read());
+            body
+        }
+        Some(Err(error)) => return before_headers(&error, clock),
+        None => return overdue(patience),
+    };
+    let incoming = TakeIn {
+        body,
+        drive,
+        clock,
+        patience,
+        until,
+    };
+    incoming.run(flight, timer, counted).await
+}
+
+/// The coming in of a reply's body.
+struct TakeIn<'a> {
+    body: Incoming,
+    drive: &'a mut Drive,
+    clock: &'a WireClock,
+    patience: Patience,
+    until: Instant,
+}
+
+impl TakeIn<'_> {
+    async fn run(
+        mut self,
+        flight: &mut Flight,
+        mut timer: Pin<&mut Sleep>,
+        mut counted: impl FnMut(u64),
+    ) -> Ending {
+        let mut tail = Tail::Open;
+        let mut events = 0;
+        poll_fn(|cx| {
+            if let Poll::Ready(ending) = self.poll_body(cx, flight) {
+                return Poll::Ready(ending);
+            }
+            if flight.events != events {
+                events = flight.events;
+                counted(events);
+            }
+            // The timer is only set anew when the reply begins, nears its end, or the timer fires: not for a chunk.
+            if flight.tail != tail
+                || (timer.deadline() == self.until.into() && flight.record.first_byte.is_some())
+            {
+                tail = flight.tail;
+                timer.as_mut().reset(self.due(flight).into());
+            }
+            while timer.as_mut().poll(cx).is_ready() {
+                let due = self.due(flight);
+                if Instant::now() >= due {
+                    return Poll::Ready(self.late(flight));
+                }
+                timer.as_mut().reset(due.into());
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Takes in what has come; ready at the end of the body.
+    fn poll_body(&mut self, cx: &mut Context<'_>, flight: &mut Flight) -> Poll<Ending> {
+        loop {
+            self.drive.poll(cx);
+            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                Some(Ok(frame)) => {
+                    if let Some(data) = frame.data_ref()
+                        && let Err(ending) = flight.body(data, self.clock.last_read())
+                    {
+                        return Poll::Ready(ending);
+                    }
+                }
+                None => return Poll::Ready(Ending::Complete),
+                Some(Err(error)) => {
+                    return Poll::Ready(Ending::Failed(
+                        FailureClass::Body,
+                        format!("the connection broke in the body: {}", innermost(&error)),
+                    ));
+                }
+            }
+        }
+    }
+
+    /// When patience ends if nothing more comes.
+    fn due(&self, flight: &Flight) -> Instant {
+        let silence = match (grace(flight.tail), flight.record.first_byte) {
+            (Some(grace), _) => grace,
+            (None, Some(_)) => self.patience.idle,
+            // Until the first byte only the whole counts: a queue may be long.
+            (None, None) => return self.until,
+        };
+        (self.clock.last_read() + silence).min(self.until)
+    }
+
+    /// What it means that patience has ended.
+    fn late(&self, flight: &Flight) -> Ending {
+        if flight.tail != Tail::Open {
+            return Ending::HeldOpen;
+        }
+        if Instant::now() >= self.until {
+            return overdue(self.patience);
+        }
+        Ending::Failed(
+            FailureClass::Idle,
+            format!("nothing came for {} s", self.patience.idle.as_secs_f64()),
+        )
+    }
+}
+
+fn overdue(patience: Patience) -> Ending {
+    Ending::Failed(
+        FailureClass::Deadline,
+        format!("not finished after {} s", patience.whole.as_secs_f64()),
+    )
+}
+
+fn before_headers(error: &hyper::Error, clock: &WireClock) -> Ending {
+    if error.is_parse() {
+        return Ending::Failed(
+            FailureClass::Headers,
+            format!("the answer is not HTTP: {}", innermost(error)),
+        );
+    }
+    if clock.write_failed() {
+        return Ending::Failed(
+            FailureClass::Write,
+            format!("the request could not be written: {}", innermost(error)),
+        );
+    }
+    Ending::Failed(
+        FailureClass::Headers,
+        format!("the connection ended before the headers: {}", innermost(error)),
+    )
+}
+
+/// The cause at the bottom of an error.
+fn innermost(error: &hyper::Error) -> String {
+    let mut at: &dyn std::error::Error = error;
+    while let Some(source) = at.source() {
+        at = source;
+    }
+    at.to_string()
+}

@@ -1,0 +1,168 @@
+//! What the endpoint says of itself: models, engine, settings.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use plimsoll_run::target::Engine;
+use serde_json::Value;
+
+use crate::ask::{Answer, Asker};
+use crate::error::PrepareError;
+
+/// What the endpoint says of itself.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Introduction {
+    /// The models it lists; `None` when it lists none at all, with the reason in `missing`.
+    pub models: Option<Vec<String>>,
+    /// Why there is no list.
+    pub missing: Option<String>,
+    /// The engine, as far as it tells.
+    pub engine: Option<Engine>,
+    /// Settings of the served models, where the list tells.
+    pub settings: BTreeMap<String, BTreeMap<String, Value>>,
+}
+
+impl Introduction {
+    /// Whether llama.cpp's server said so.
+    pub(crate) fn llama_cpp(&self) -> bool {
+        self.engine
+            .as_ref()
+            .is_some_and(|engine| engine.name.as_deref() == Some("llama.cpp"))
+    }
+}
+
+/// Asks for the list of models and the engine's version. A missing list is not fatal; a dead endpoint is.
+pub(crate) async fn introduce(asker: &mut Asker<'_>) -> Result<Introduction, PrepareError> {
+    let (line, target) = (asker.line, asker.line.endpoint.models());
+    let answer = match asker.ask(|| line.get(&target), Duration::from_secs(4)).await {
+        Ok(answer) => answer,
+        // Only the list may be stuck, moved or broken: the route itself will tell.
+        Err(PrepareError::Silent { seconds, .. }) => {
+            return Ok(unlisted(format!("no answer within {seconds} s")));
+        }
+        Err(PrepareError::Moved { .. }) => return Ok(unlisted("it redirects".to_owned())),
+        Err(error) => return Err(error),
+    };
+    let mut introduction = if answer.ok() {
+        match serde_json::from_slice::<Value>(&answer.body) {
+            Ok(list) => read_list(&list),
+            Err(_) => unlisted("the answer is not JSON".to_owned()),
+        }
+    } else {
+        unlisted(format!("HTTP {}", answer.status))
+    };
+    let server = answer.header("server").unwrap_or_default().to_ascii_lowercase();
+    if server.starts_with("llama.cpp") {
+        introduction.engine = Some(Engine {
+            name: Some("llama.cpp".to_owned()),
+            version: server.split_once('/').map(|(_, version)| version.to_owned()),
+        });
+    }
+    if !introduction.llama_cpp() {
+        let version = version(asker).await;
+        if let Some(version) = version {
+            let name = introduction.engine.and_then(|engine| engine.name);
+            introduction.engine = Some(Engine {
+                name,
+                version: Some(version),
+            });
+        }
+    }
+    Ok(introduction)
+}
+
+fn unlisted(reason: String) -> Introduction {
+    Introduction {
+        missing: Some(reason),
+        ..Introduction::default()
+    }
+}
+
+fn read_list(list: &Value) -> Introduction {
+    let Some(data) = list.get("data").and_then(Value::as_array) else {
+        return unlisted("the answer has no `data` list".to_owned());
+    };
+    let mut introduction = Introduction::default();
+    let mut models = Vec::new();
+    for entry in data {
+        let Some(id) = entry.get("id").and_then(Value::as_str) else {
+            continue;
+        };
+        models.push(id.to_owned());
+        if let Some(name) = entry
+            .get("owned_by")
+            .and_then(Value::as_str)
+            .and_then(engine_name)
+        {
+            introduction.engine.get_or_insert(Engine {
+                name: Some(name.to_owned()),
+                version: None,
+            });
+        }
+        let mut settings = BTreeMap::new();
+        for (key, value) in [
+            ("max_model_len", entry.get("max_model_len")),
+            ("n_ctx", entry.pointer("/meta/n_ctx")),
+            ("n_ctx_train", entry.pointer("/meta/n_ctx_train")),
+            ("n_params", entry.pointer("/meta/n_params")),
+        ] {
+            if let Some(value) = value.filter(|value| !value.is_null()) {
+                settings.insert(key.to_owned(), value.clone());
+            }
+        }
+        introduction.settings.insert(id.to_owned(), settings);
+    }
+    introduction.models = Some(models);
+    introduction
+}
+
+/// Engines that sign the models they serve.
+fn engine_name(owner: &str) -> Option<&'static str> {
+    match owner.to_ascii_lowercase().as_str() {
+        "vllm" => Some("vllm"),
+        "sglang" => Some("sglang"),
+        "llamacpp" | "llama.cpp" => Some("llama.cpp"),
+        "lmdeploy" => Some("lmdeploy"),
+        "tensorrt_llm" => Some("tensorrt-llm"),
+        "plimsoll" | "plimsoll-sim" => Some("plimsoll-sim"),
+        _ => None,
+    }
+}
+
+async fn version(asker: &mut Asker<'_>) -> Option<String> {
+    let (line, target) = (asker.line, asker.line.endpoint.version());
+    let answer: Answer = asker
+        .ask(|| line.get(&target), Duration::from_secs(2))
+        .await
+        .ok()?;
+    if !answer.ok() {
+        return None;
+    }
+    let version: Value = serde_json::from_slice(&answer.body).ok()?;
+    let version = version.get("version")?.as_str()?;
+    Some(line.redactor.line(version))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn lists_name_models_engine_and_settings() {
+        let list = json!({"object": "list", "data": [
+            {"id": "a", "owned_by": "vllm", "max_model_len": 8192, "root": "/x"},
+            {"id": "b", "owned_by": "vllm", "parent": "a"}]});
+        let introduction = read_list(&list);
+        assert_eq!(introduction.models, Some(vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(introduction.engine.unwrap().name.as_deref(), Some("vllm"));
+        assert_eq!(introduction.settings["a"]["max_model_len"], 8192);
+        let llama =
+            read_list(&json!({"data": [{"id": "m", "owned_by": "llamacpp", "meta": {"n_ctx": 256}}]}));
+        assert!(llama.llama_cpp());
+        assert_eq!(llama.settings["m"]["n_ctx"], 256);
+        assert_eq!(read_list(&json!({"models": []})).models, None);
+        assert_eq!(read_list(&json!({"data": []})).models, Some(vec![]));
+    }
+}

@@ -1,0 +1,53 @@
+//! What the user says of a target.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use plimsoll_run::target::Dialect;
+
+use crate::secret::Secret;
+
+/// What the user says of a target: where it is, how to speak to it, and how long to wait for it.
+#[derive(Debug, Clone)]
+pub struct TargetOptions {
+    /// The URL, in any spelling that [`crate::resolve`] takes.
+    pub url: String,
+    /// How to speak to it; `None` follows the URL's route, and is `openai-chat` without one.
+    pub dialect: Option<Dialect>,
+    /// The model to ask for; `None` takes the only one that the endpoint lists.
+    pub model: Option<String>,
+    /// Sent as `Authorization: Bearer ...`.
+    pub api_key: Option<Secret>,
+    /// Further request headers. Their values are treated as credentials.
+    pub headers: Vec<(String, Secret)>,
+    /// The route, where it is none of the usual: it takes the place of `/v1/chat/completions`.
+    pub endpoint_path: Option<String>,
+    /// Accept any TLS certificate.
+    pub insecure: bool,
+    /// PEM file with certificate authorities to trust besides those of the system.
+    pub ca_file: Option<PathBuf>,
+    /// Longest time for a TCP connection with its TLS handshake.
+    pub connect_timeout: Duration,
+    /// Longest time for one request from its first byte sent to its last byte received.
+    pub request_timeout: Duration,
+    /// Longest time between two reads of a reply once it has begun. Comments in a stream count as reads.
+    pub idle_timeout: Duration,
+}
+
+impl Default for TargetOptions {
+    fn default() -> Self {
+        TargetOptions {
+            url: String::new(),
+            dialect: None,
+            model: None,
+            api_key: None,
+            headers: Vec::new(),
+            endpoint_path: None,
+            insecure: false,
+            ca_file: None,
+            connect_timeout: Duration::from_secs(5),
+            request_timeout: Duration::from_secs(600),
+            idle_timeout: Duration::from_secs(120),
+        }
+    }
+}

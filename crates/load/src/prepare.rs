@@ -1,0 +1,209 @@
+//! Before any load: is the endpoint ready, what is it, what does it take, and how does it count?
+
+use std::time::{Duration, Instant};
+
+use plimsoll_run::target::Target;
+use plimsoll_run::workload::Workload;
+use sha2::{Digest, Sha256};
+
+use crate::ask::Asker;
+use crate::calibrate::calibrate;
+use crate::capability;
+use crate::error::PrepareError;
+use crate::line::Line;
+use crate::models::{Introduction, introduce};
+use crate::options::TargetOptions;
+use crate::prompt::Calibration;
+use crate::shape::Shape;
+
+/// A broken endpoint is found out within this long.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest wait for the resolver.
+const RESOLVE: Duration = Duration::from_secs(5);
+
+/// An endpoint that is ready to be measured.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// What is measured, for the record.
+    pub target: Target,
+    /// Sentences on what was found, dropped or estimated.
+    pub notes: Vec<String>,
+    /// E2E of one request of the workload's mean lengths on the idle endpoint: the stagger of the first rung.
+    pub first_response: Duration,
+    pub(crate) line: Line,
+    pub(crate) shape: Shape,
+    pub(crate) calibration: Calibration,
+}
+
+/// Checks that the endpoint is ready, finds its model, probes what it takes and calibrates the prompts. Blocks.
+///
+/// An endpoint that is closed, silent, or does not speak the dialect is found out within 10 s; one that works takes
+/// some four short requests and one of the workload's own lengths.
+///
+/// # Errors
+/// When the endpoint cannot be measured: one line that names cause and remedy.
+pub fn prepare(options: &TargetOptions, workload: &Workload, seed: u64) -> Result<Prepared, PrepareError> {
+    let began = Instant::now();
+    let line = Line::new(options, RESOLVE)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| PrepareError::Client(error.to_string()))?;
+    runtime.block_on(all(line, options, workload, seed, began))
+}
+
+async fn all(
+    line: Line,
+    options: &TargetOptions,
+    workload: &Workload,
+    seed: u64,
+    began: Instant,
+) -> Result<Prepared, PrepareError> {
+    let mut notes = Vec::new();
+    if line.endpoint.had_user_info() {
+        notes.push(
+            "the user info in the URL is not sent; give credentials with --api-key or --header".to_owned(),
+        );
+    }
+    if options.insecure && line.endpoint.https() {
+        notes.push("TLS certificates are not checked (--insecure)".to_owned());
+    }
+    let mut asker = Asker::new(&line);
+    let introduction = introduce(&mut asker).await?;
+    let model = choose_model(&line, options.model.as_deref(), &introduction, &mut notes)?;
+    let full = Shape::full(
+        line.endpoint.dialect(),
+        model.clone(),
+        workload.streaming,
+        introduction.llama_cpp(),
+    );
+    let within = PATIENCE
+        .saturating_sub(began.elapsed())
+        .saturating_sub(Duration::from_millis(500))
+        .max(Duration::from_secs(3));
+    let found = capability::probe(&mut asker, full, seed, within)
+        .await
+        .map_err(|error| with_models(error, &introduction))?;
+    notes.extend(found.notes);
+    let calibrated = calibrate(&mut asker, &found.shape, workload, seed, &found.reply).await?;
+    notes.extend(calibrated.notes);
+    let full = &calibrated.full;
+    if full.output_tokens.is_none() || full.output_estimated {
+        notes.push(if workload.streaming {
+            "the endpoint gives no usage: reply tokens are counted from chunks, an estimate".to_owned()
+        } else {
+            "the endpoint gives no usage: reply tokens are not known".to_owned()
+        });
+    } else if let Some(tokens) = full.output_tokens
+        && f64::from(tokens) < 0.9 * f64::from(workload.output_tokens.mean)
+    {
+        notes.push(format!(
+            "a reply had {tokens} tokens where {} were asked: the endpoint does not hold replies to their length",
+            workload.output_tokens.mean
+        ));
+    }
+    let first_response = full.last_token.unwrap_or(full.ended).saturating_sub(full.sent);
+    let serving_config = model
+        .as_ref()
+        .and_then(|model| introduction.settings.get(model))
+        .cloned()
+        .unwrap_or_default();
+    let fingerprint = (introduction.engine.is_some() || !serving_config.is_empty()).then(|| {
+        let text =
+            serde_json::json!({"engine": introduction.engine, "serving_config": serving_config}).to_string();
+        Sha256::digest(text.as_bytes())
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    });
+    let target = Target {
+        url: line.endpoint.url(),
+        dialect: line.endpoint.dialect(),
+        model,
+        engine: introduction.engine,
+        serving_config,
+        fingerprint,
+    };
+    let (shape, calibration) = (found.shape, calibrated.calibration);
+    drop(asker);
+    Ok(Prepared {
+        target,
+        notes,
+        first_response,
+        line,
+        shape,
+        calibration,
+    })
+}
+
+fn choose_model(
+    line: &Line,
+    asked: Option<&str>,
+    introduction: &Introduction,
+    notes: &mut Vec<String>,
+) -> Result<Option<String>, PrepareError> {
+    let url = line.endpoint.models_url();
+    match (asked, introduction.models.as_deref()) {
+        (Some(model), Some(models)) => {
+            if !models.iter().any(|known| known == model) {
+                notes.push(format!(
+                    "`{model}` is not among the models that {url} lists; it was taken all the same"
+                ));
+            }
+            Ok(Some(model.to_owned()))
+        }
+        (Some(model), None) => Ok(Some(model.to_owned())),
+        (None, Some([only])) => Ok(Some(only.clone())),
+        (None, Some([])) => {
+            notes.push(format!("{url} lists no model: requests name none"));
+            Ok(None)
+        }
+        (None, Some(models)) => Err(PrepareError::ChooseModel {
+            url: line.endpoint.url(),
+            models: listed(models),
+        }),
+        (None, None) => {
+            notes.push(format!(
+                "{url} lists no models ({}): requests name none; if the endpoint needs one, give --model",
+                introduction.missing.as_deref().unwrap_or("no reason given")
+            ));
+            Ok(None)
+        }
+    }
+}
+
+/// Up to a dozen names.
+fn listed(models: &[String]) -> String {
+    let shown: Vec<&str> = models.iter().take(12).map(String::as_str).collect();
+    let mut text = shown.join(", ");
+    if models.len() > shown.len() {
+        text.push_str(&format!(" and {} more", models.len() - shown.len()));
+    }
+    text
+}
+
+/// Adds to an unknown model what the endpoint has in its place.
+fn with_models(error: PrepareError, introduction: &Introduction) -> PrepareError {
+    match (error, introduction.models.as_deref()) {
+        (
+            PrepareError::NoModel {
+                url, model, message, ..
+            },
+            Some(models),
+        ) if !models.is_empty() => {
+            let near = models
+                .iter()
+                .map(|known| (strsim::jaro_winkler(known, &model), known))
+                .filter(|(likeness, _)| *likeness > 0.8)
+                .max_by(|a, b| a.0.total_cmp(&b.0));
+            PrepareError::NoModel {
+                hint: near.map_or_else(String::new, |(_, known)| format!(" (did you mean `{known}`?)")),
+                known: format!("it serves {}", listed(models)),
+                url,
+                model,
+                message,
+            }
+        }
+        (error, _) => error,
+    }
+}

@@ -1,0 +1,297 @@
+//! The runner: holds a level against an endpoint and says what happened.
+
+use std::rc::Rc;
+use std::sync::mpsc;
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use plimsoll_plan::conduct::{Conduct, Step};
+use plimsoll_run::evidence::{ClientHealth, Evidence, StampSource, StopReason, Window};
+use plimsoll_run::rung::ServerSide;
+use plimsoll_run::runner::{Phase, Progress, Rung, Runner, RunnerError, Stop, Watch};
+use plimsoll_run::workload::Workload;
+use tokio::sync::watch;
+use tokio::task::LocalSet;
+
+use crate::board::Board;
+use crate::cpu::{Reading, ThreadId};
+use crate::descriptors::check_descriptors;
+use crate::error::PrepareError;
+use crate::flight::Buffers;
+use crate::prepare::Prepared;
+use crate::reader::{Landed, Notice, read_all};
+use crate::slot::{self, Crew, Orders};
+
+/// How often the driver looks.
+const TICK: Duration = Duration::from_millis(20);
+/// The longest drain after the user has asked to stop.
+const LONGEST_INTERRUPTED_DRAIN: Duration = Duration::from_secs(10);
+
+/// Drives real traffic to a real endpoint, in wall time.
+#[derive(Debug)]
+pub struct HttpRunner {
+    orders: Orders,
+    threads: usize,
+}
+
+impl HttpRunner {
+    /// A runner for an endpoint that [`crate::prepare`] found ready. `seed` is the run's: with the rung's order it
+    /// makes every prompt of the sweep a new one.
+    ///
+    /// # Errors
+    /// None at present; the load threads are started by each rung.
+    pub fn new(prepared: Prepared, workload: Workload, seed: u64) -> Result<Self, PrepareError> {
+        Ok(HttpRunner {
+            orders: Orders {
+                template: prepared.shape.template(),
+                line: prepared.line,
+                workload,
+                calibration: prepared.calibration,
+                seed,
+                rung: 0,
+            },
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+        })
+    }
+}
+
+/// A rung in progress.
+struct Held {
+    board: Arc<Board>,
+    origin: Instant,
+    stop: watch::Sender<bool>,
+    load: Vec<JoinHandle<()>>,
+    reader: JoinHandle<(
+        Vec<plimsoll_run::request::RequestRecord>,
+        plimsoll_run::evidence::ChunkLog,
+    )>,
+    notices: mpsc::Receiver<Notice>,
+    thread_ids: Vec<Arc<OnceLock<ThreadId>>>,
+}
+
+impl Held {
+    fn thread_ids(&self) -> Vec<ThreadId> {
+        self.thread_ids
+            .iter()
+            .filter_map(|id| id.get().copied())
+            .collect()
+    }
+}
+
+/// How the driver's loop ended.
+struct Driven {
+    window: Option<Window>,
+    stop: StopReason,
+    busiest: Option<f64>,
+}
+
+impl Runner for HttpRunner {
+    fn measure(&mut self, rung: &Rung, watch: &Watch) -> Result<Evidence, RunnerError> {
+        watch.begin_rung();
+        let fail = |problem: String| RunnerError {
+            level: rung.level,
+            problem,
+        };
+        if rung.level == 0 {
+            return Err(fail("a level is at least 1 request in flight".to_owned()));
+        }
+        check_descriptors(rung.level).map_err(fail)?;
+        let mut conduct = Conduct::new(rung);
+        let held = self.start(rung, &conduct).map_err(|error| {
+            fail(format!(
+                "the load threads cannot start: {error}; free memory or lower the level"
+            ))
+        })?;
+        let driven = drive(rung, &mut conduct, &held, watch);
+        // Nobody may be there to hear it when every load thread has ended by itself.
+        let _ = held.stop.send(true);
+        held.board.stop_issuing();
+        for thread in held.load {
+            thread
+                .join()
+                .map_err(|_| fail("a load thread broke down: this is a defect of plimsoll".to_owned()))?;
+        }
+        let (requests, chunks) = held
+            .reader
+            .join()
+            .map_err(|_| fail("the reader broke down: this is a defect of plimsoll".to_owned()))?;
+        Ok(Evidence {
+            level: rung.level,
+            window: driven.window,
+            took: held.origin.elapsed(),
+            stop: driven.stop,
+            requests,
+            chunks,
+            client: ClientHealth {
+                stamps: StampSource::User,
+                busiest_thread_cpu: driven.busiest,
+            },
+            server: ServerSide::default(),
+        })
+    }
+}
+
+impl HttpRunner {
+    fn start(&self, rung: &Rung, conduct: &Conduct) -> std::io::Result<Held> {
+        let threads = self.threads.min(rung.level as usize).max(1);
+        let board = Arc::new(Board::new(rung.level, threads));
+        let orders = Arc::new(Orders {
+            rung: rung.order,
+            ..self.orders.clone()
+        });
+        let (stop, stopped) = watch::channel(false);
+        let (landed, landing) = mpsc::channel::<Landed>();
+        let (noticed, notices) = mpsc::channel();
+        let (give_back, back): (Vec<_>, Vec<_>) = (0..threads).map(|_| mpsc::channel::<Buffers>()).unzip();
+        let reader = {
+            let board = Arc::clone(&board);
+            let redactor = orders.line.redactor.clone();
+            std::thread::Builder::new()
+                .name("plimsoll-reader".to_owned())
+                .spawn(move || read_all(&landing, &give_back, &noticed, &board, &redactor))?
+        };
+        let runtimes = (0..threads)
+            .map(|_| tokio::runtime::Builder::new_current_thread().enable_all().build())
+            .collect::<std::io::Result<Vec<_>>>()?;
+        let origin = Instant::now();
+        let mut load = Vec::with_capacity(threads);
+        let mut thread_ids = Vec::with_capacity(threads);
+        for (thread, (runtime, buffers)) in runtimes.into_iter().zip(back).enumerate() {
+            let slots: Vec<(u32, Duration)> = (0..rung.level)
+                .skip(thread)
+                .step_by(threads)
+                .map(|slot| (slot, conduct.start_of(slot)))
+                .collect();
+            let (orders, board, landed) = (Arc::clone(&orders), Arc::clone(&board), landed.clone());
+            let mut stopped = stopped.clone();
+            let id = Arc::new(OnceLock::new());
+            thread_ids.push(Arc::clone(&id));
+            load.push(
+                std::thread::Builder::new()
+                    .name(format!("plimsoll-load-{thread}"))
+                    .spawn(move || {
+                        if let Some(own) = ThreadId::own() {
+                            let _ = id.set(own);
+                        }
+                        let crew = Rc::new(Crew {
+                            orders,
+                            board,
+                            origin,
+                            thread,
+                            landed,
+                            buffers,
+                        });
+                        let local = LocalSet::new();
+                        for (slot, start) in slots {
+                            local.spawn_local(slot::run(Rc::clone(&crew), slot, start));
+                        }
+                        // Dropping the set drops what is in flight: see `Airborne`. An error means the driver is
+                        // gone, which is as good a reason to stop.
+                        runtime.block_on(local.run_until(async {
+                            let _ = stopped.wait_for(|stop| *stop).await;
+                        }));
+                        drop(local);
+                    })?,
+            );
+        }
+        drop(landed);
+        Ok(Held {
+            board,
+            origin,
+            stop,
+            load,
+            reader,
+            notices,
+            thread_ids,
+        })
+    }
+}
+
+/// Ticks the conduct until the rung is over or the user stops it.
+fn drive(rung: &Rung, conduct: &mut Conduct, held: &Held, watch: &Watch) -> Driven {
+    let mut progress = Progress::default();
+    let mut opened: Option<Reading> = None;
+    let mut closed: Option<Reading> = None;
+    let busiest = |opened: &Option<Reading>, closed: Option<Reading>| {
+        let opened = opened.as_ref()?;
+        opened.busiest_until(&closed.unwrap_or_else(|| Reading::take(&held.thread_ids())))
+    };
+    let mut next = held.origin + TICK;
+    loop {
+        while let Ok(notice) = held.notices.try_recv() {
+            progress.ended += 1;
+            progress.failed += u64::from(!notice.ok);
+            conduct.on_end(notice.sent, notice.ended, notice.ok);
+        }
+        if watch.stop() != Stop::No {
+            return interrupt(rung, conduct, held, watch, progress, busiest(&opened, closed));
+        }
+        let now = held.origin.elapsed();
+        let window = conduct.window();
+        let in_flight = held.board.in_flight(window.map(|w| (w.opens, w.closes)));
+        let step = conduct.tick(now, held.board.chunks(), in_flight.of_window);
+        let window = conduct.window();
+        if opened.is_none() && window.is_some() {
+            opened = Some(Reading::take(&held.thread_ids()));
+        }
+        if closed.is_none() && window.is_some_and(|window| window.closes <= now) {
+            closed = Some(Reading::take(&held.thread_ids()));
+        }
+        progress.in_flight = in_flight.all;
+        progress.elapsed = now;
+        progress.expected = conduct.expected();
+        match step {
+            Step::Hold(phase) => watch.show(phase, &progress),
+            Step::Finish => {
+                let window = window.map(|window| Window {
+                    opens: window.opens,
+                    closes: window.closes.min(now),
+                });
+                if let Some(window) = window {
+                    held.board.keep_before(window.closes);
+                }
+                return Driven {
+                    window,
+                    stop: conduct.stopped(),
+                    busiest: busiest(&opened, closed),
+                };
+            }
+        }
+        next = (next + TICK).max(Instant::now());
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+    }
+}
+
+/// Sends nothing more and waits for what is in flight, for a bounded time.
+fn interrupt(
+    rung: &Rung,
+    conduct: &Conduct,
+    held: &Held,
+    watch: &Watch,
+    mut progress: Progress,
+    busiest: Option<f64>,
+) -> Driven {
+    held.board.stop_issuing();
+    let asked = held.origin.elapsed();
+    let until = asked + rung.limits.drain.min(LONGEST_INTERRUPTED_DRAIN);
+    loop {
+        let now = held.origin.elapsed();
+        progress.in_flight = held.board.in_flight(None).all;
+        progress.elapsed = now;
+        progress.expected = until;
+        watch.show(Phase::Drain, &progress);
+        if progress.in_flight == 0 || now >= until || watch.stop() == Stop::Now {
+            break;
+        }
+        std::thread::sleep(TICK);
+    }
+    Driven {
+        window: conduct.window().map(|window| Window {
+            opens: window.opens,
+            closes: window.closes.min(asked),
+        }),
+        stop: StopReason::Interrupted,
+        busiest,
+    }
+}

@@ -1,0 +1,238 @@
+//! A slot: sends its next request the moment its last one ends.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use plimsoll_run::request::{FailureClass, RequestRecord};
+use plimsoll_run::workload::Workload;
+
+use crate::backoff::{Backoff, retry_after};
+use crate::board::Board;
+use crate::connect::Wire;
+use crate::exchange::exchange;
+use crate::flight::{Buffers, Ending, Flight, Tail};
+use crate::line::Line;
+use crate::prompt::{self, Calibration, Which};
+use crate::reader::Landed;
+use crate::shape::Template;
+
+/// What all requests of a rung have in common.
+#[derive(Debug, Clone)]
+pub(crate) struct Orders {
+    pub line: Line,
+    pub template: Template,
+    pub workload: Workload,
+    pub calibration: Calibration,
+    pub seed: u64,
+    pub rung: u32,
+}
+
+/// What the slots of one load thread share.
+pub(crate) struct Crew {
+    pub orders: Arc<Orders>,
+    pub board: Arc<Board>,
+    pub origin: Instant,
+    pub thread: usize,
+    pub landed: Sender<Landed>,
+    pub buffers: Receiver<Buffers>,
+}
+
+/// A request ready to be sent.
+struct Ready {
+    body: Bytes,
+    input_tokens: u32,
+    output_tokens: u32,
+}
+
+impl Crew {
+    fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    fn draw(&self, slot: u32, nth: u64) -> Ready {
+        let orders = &self.orders;
+        let which = Which {
+            seed: orders.seed,
+            rung: orders.rung,
+            slot,
+            nth,
+        };
+        let drawn = prompt::draw(which, &orders.workload, orders.calibration);
+        Ready {
+            body: orders.template.body(&drawn.prompt, drawn.output_tokens),
+            input_tokens: drawn.input_tokens,
+            output_tokens: drawn.output_tokens,
+        }
+    }
+}
+
+/// A request in flight that cannot get lost: dropped unfinished, it is a failure or forgotten as the board says.
+struct Airborne<'a> {
+    crew: &'a Crew,
+    flight: Option<Flight>,
+    slot: u32,
+}
+
+impl Airborne<'_> {
+    fn land(&mut self, ending: Ending) {
+        let Some(flight) = self.flight.take() else {
+            return;
+        };
+        self.crew.board.landed(self.slot);
+        // The reader outlives the load threads.
+        let _ = self.crew.landed.send(Landed {
+            flight,
+            ending,
+            thread: self.crew.thread,
+        });
+    }
+}
+
+impl Drop for Airborne<'_> {
+    fn drop(&mut self) {
+        let crew = self.crew;
+        match &mut self.flight {
+            Some(flight) if crew.board.kept(flight.record.sent) => {
+                flight.record.ended = crew.now();
+                self.land(Ending::Failed(
+                    FailureClass::Deadline,
+                    "still running when the rung ended".to_owned(),
+                ));
+            }
+            Some(_) => crew.board.landed(self.slot),
+            None => {}
+        }
+    }
+}
+
+/// Runs a slot from `start` after the rung's start until the board says stop.
+pub(crate) async fn run(crew: Rc<Crew>, slot: u32, start: Duration) {
+    tokio::time::sleep_until((crew.origin + start).into()).await;
+    let mut wire = None;
+    let mut backoff = Backoff::default();
+    let mut nth = 0;
+    let mut ready = crew.draw(slot, nth);
+    let mut scheduled = start;
+    // A server that holds connections open after [DONE] costs the grace only once.
+    while crew.board.issuing() {
+        let now = crew.now();
+        let mut record = RequestRecord::begun(0, slot, scheduled, now);
+        record.input_asked = ready.input_tokens;
+        record.output_asked = ready.output_tokens;
+        let buffers = crew.buffers.try_recv().unwrap_or_default();
+        crew.board.took_off(slot, now);
+        let mut airborne = Airborne {
+            crew: &crew,
+            flight: Some(Flight::new(record, buffers, crew.origin)),
+            slot,
+        };
+        nth += 1;
+        let body = std::mem::replace(
+            &mut ready,
+            Ready {
+                body: Bytes::new(),
+                input_tokens: 0,
+                output_tokens: 0,
+            },
+        )
+        .body;
+        let mut next = None;
+        let Some(flight) = &mut airborne.flight else { break };
+        let ending = fly(&crew, &mut wire, body, flight, &mut || {
+            next = Some(crew.draw(slot, nth));
+        })
+        .await;
+        flight.record.ended = crew.now();
+        let took = flight.record.ended.saturating_sub(flight.record.sent);
+        let wait = wait(&mut backoff, flight, &ending, took);
+        airborne.land(ending);
+        drop(airborne);
+        ready = next.unwrap_or_else(|| crew.draw(slot, nth));
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+        scheduled = crew.now();
+    }
+}
+
+/// How long to wait before the next request: nothing after one that looks well.
+fn wait(backoff: &mut Backoff, flight: &Flight, ending: &Ending, took: Duration) -> Duration {
+    let status = flight.record.status.unwrap_or(0);
+    // An error inside a 200 stream has no finish reason either. A reply that is not a stream says by its status.
+    let unfinished = flight.tail == Tail::Open && !flight.buffers.marks.is_empty();
+    let well = (200..300).contains(&status) && !unfinished && !matches!(ending, Ending::Failed(..));
+    if well {
+        backoff.reset();
+        return Duration::ZERO;
+    }
+    let asked = flight
+        .head
+        .as_ref()
+        .filter(|_| matches!(status, 429 | 503))
+        .and_then(|head| retry_after(&head.headers));
+    backoff.after(took, asked)
+}
+
+/// Sends one request and takes in its reply, on the slot's connection or a fresh one.
+async fn fly(
+    crew: &Crew,
+    kept: &mut Option<Wire>,
+    body: Bytes,
+    flight: &mut Flight,
+    after_send: &mut dyn FnMut(),
+) -> Ending {
+    let line = &crew.orders.line;
+    let mut numbered = false;
+    loop {
+        let idle = match kept.take() {
+            Some(mut wire) => wire.ready().await.then_some(wire),
+            None => None,
+        };
+        let mut wire = match idle {
+            Some(wire) => wire,
+            None => match line.link.dial().await {
+                Ok(wire) => wire,
+                Err(error) => {
+                    flight.record.index = crew.board.next_index();
+                    return Ending::Failed(error.class, error.message);
+                }
+            },
+        };
+        if !numbered {
+            numbered = true;
+            flight.record.index = crew.board.next_index();
+        }
+        let mut before = flight.events;
+        let counter = crew.board.chunks_of(crew.thread);
+        let mut count = |events: u64| {
+            counter.add(events - before);
+            before = events;
+        };
+        let ending = exchange(
+            &mut wire,
+            line.post(body.clone()),
+            flight,
+            line.patience,
+            &mut *after_send,
+            &mut count,
+        )
+        .await;
+        let died_idle = matches!(
+            ending,
+            Ending::Failed(FailureClass::Headers | FailureClass::Write, _)
+        ) && wire.used
+            && !wire.clock.answered();
+        if died_idle {
+            flight.record.retries += 1;
+            continue;
+        }
+        if matches!(ending, Ending::Complete) {
+            wire.used = true;
+            *kept = Some(wire);
+        }
+        return ending;
+    }
+}
