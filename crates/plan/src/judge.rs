@@ -10,7 +10,8 @@ const P99_SAMPLES: u64 = 100;
 /// TPOT is defined for replies of two tokens and more; from fewer of them it says nothing.
 const TPOT_SAMPLES: u64 = 20;
 
-/// One outcome for every term of the SLA, and one for the implicit `error_rate<=0` when the SLA names none.
+/// One outcome for every term of the SLA, and one for the implicit `error_rate<=0` when the SLA names none
+/// (an imported table that says nothing of errors is spared it).
 ///
 /// Percentiles are judged with failed requests counted as slower than any success, means over the successes (the
 /// error term sees the failures). A percentile from too few samples passes as `None`, with a note, unless it lies
@@ -25,7 +26,9 @@ pub fn judge(report: &RungReport, sla: &Sla) -> Vec<TermOutcome> {
             (_, Some(stat)) => latency(report, *term, stat),
         })
         .collect();
-    if !sla.terms.iter().any(|term| term.metric == Metric::ErrorRate) {
+    // A table without a word on errors is not held to have had some.
+    let silent = report.client.is_none() && report.error_rate().is_none();
+    if !silent && !sla.terms.iter().any(|term| term.metric == Metric::ErrorRate) {
         outcomes.push(errors(report, sla.error_limit()));
     }
     outcomes

@@ -6,17 +6,29 @@
 //! | evidence to report | [`reduce`](mod@reduce) |
 //! | report against the SLA | [`judge`](mod@judge) |
 //! | may it be believed | [`validity`] |
+//! | rungs to planning numbers | [`answer`](mod@answer) |
 
+pub mod answer;
 pub mod conduct;
 mod distribution;
+mod fleet;
+mod instances;
 mod interval;
 pub mod judge;
+mod knee;
+mod levels;
+mod limit;
+mod onset;
 pub mod reduce;
 mod steady;
+#[cfg(test)]
+mod table;
 mod timeline;
 mod tokens;
 pub mod validity;
+mod wording;
 
+pub use answer::{Demand, Routing, answer};
 pub use judge::judge;
 pub use reduce::{Reduced, reduce};
 pub use validity::{compare, examine};

@@ -1,0 +1,163 @@
+//! From the rungs of a run to its planning numbers.
+
+use plimsoll_run::answer::{KneeStatus, Plan};
+use plimsoll_run::rung::RungReport;
+use plimsoll_run::sla::Sla;
+
+pub use crate::fleet::Routing;
+pub use crate::instances::Demand;
+
+use crate::instances::{cost, instances};
+use crate::knee::knee;
+use crate::levels::{Curve, Level, Standing, curve, levels, outlier};
+use crate::limit::{best, crossing, limit};
+use crate::onset::onset;
+use crate::wording::{figure, percent};
+
+/// The planning numbers that follow from the rungs, judged against this SLA (not the one they were measured under),
+/// with reasons and warnings as plain sentences. What could not be given is `None`.
+///
+/// Only rungs that may be believed decide, with two exceptions: the throughput of a buffered stream counts for the
+/// knee, and a level at which too many requests fail counts as failing the SLA.
+#[must_use]
+pub fn answer(rungs: &[RungReport], sla: &Sla, demand: &Demand) -> Plan {
+    let levels = levels(rungs, sla);
+    let curve = curve(&levels);
+    let queue_onset = onset(&levels);
+    let at_limit = crossing(&levels).pass;
+    let judged = levels
+        .iter()
+        .any(|level| matches!(level.standing, Standing::Passes | Standing::Fails));
+    let instances = instances(&levels, at_limit, judged, demand);
+    let cost = cost(&levels, at_limit, instances.as_ref(), demand);
+    let knee = knee(&curve);
+    let mut plan = Plan {
+        best: best(&levels, curve.tokens),
+        limit: limit(&levels, sla, queue_onset.as_ref()),
+        knee,
+        queue_onset,
+        instances,
+        cost,
+        warnings: Vec::new(),
+    };
+    plan.warnings = warnings(&plan, &levels, &curve, rungs, demand);
+    plan
+}
+
+fn warnings(
+    plan: &Plan,
+    levels: &[Level],
+    curve: &Curve,
+    rungs: &[RungReport],
+    demand: &Demand,
+) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let (Some(fail), Some(above)) = (crossing(levels).fail, crossing(levels).above) {
+        warnings.push(format!(
+            "{} fails the SLA although {} above it passes: the answer stays below the lowest failing level.",
+            fail.level, above.level
+        ));
+    }
+    if plan.limit.is_none() {
+        warnings.push(if levels.is_empty() {
+            "Nothing was measured.".to_owned()
+        } else {
+            "No level could be judged against the SLA; see the verdicts of the rungs.".to_owned()
+        });
+    }
+    for level in levels {
+        match level.standing {
+            Standing::Unknown => {
+                let note = level
+                    .outcomes
+                    .iter()
+                    .filter(|outcome| outcome.pass.is_none())
+                    .find_map(|outcome| {
+                        Some(format!("{}: {}", outcome.term.subject(), outcome.note.as_ref()?))
+                    });
+                warnings.push(format!(
+                    "{} counts neither as passing nor as failing ({}).",
+                    level.level,
+                    note.unwrap_or_else(|| "a term could not be evaluated".to_owned())
+                ));
+            }
+            Standing::Invalid => warnings.push(format!(
+                "{} decides nothing: {}.",
+                level.level,
+                level.rung.validity.verdict.name()
+            )),
+            Standing::Passes | Standing::Fails => {}
+        }
+        if level.times > 1 {
+            warnings.extend(disagreement(level, rungs));
+        }
+    }
+    if let Some(level) = outlier(curve) {
+        warnings.push(format!(
+            "Throughput at {level} lies far below what its neighbours suggest; measure it again before trusting what lies \
+             around it."
+        ));
+    }
+    warnings.extend(decline(curve));
+    if let Some(knee) = &plan.knee
+        && knee.status == KneeStatus::NotSaturated
+        && plan
+            .limit
+            .as_ref()
+            .is_some_and(|limit| limit.interval[1].is_none())
+    {
+        warnings.push(format!(
+            "Neither throughput nor the SLA was exhausted at {}; a higher --max would tell more.",
+            figure(knee.concurrency)
+        ));
+    }
+    match &plan.instances {
+        None => warnings
+            .push("The number of instances needs a peak; give --peak, such as --peak 40rps.".to_owned()),
+        Some(instances) if instances.count.is_some_and(|count| count > 1) => {
+            warnings.push(format!(
+                "The count takes {} of linear scaling for granted; four replicas have been seen to do the work of 2.9 to \
+                 3.5.",
+                percent(demand.scaling_efficiency)
+            ));
+        }
+        Some(_) => {}
+    }
+    warnings
+}
+
+/// A level whose believable rungs pass and fail.
+fn disagreement(level: &Level, rungs: &[RungReport]) -> Option<String> {
+    let sla = Sla {
+        terms: level.outcomes.iter().map(|outcome| outcome.term).collect(),
+    };
+    let standings: Vec<Standing> = rungs
+        .iter()
+        .filter(|rung| rung.concurrency == level.level)
+        .filter_map(|rung| {
+            let alone = levels(std::slice::from_ref(rung), &sla);
+            Some(alone.first()?.standing)
+        })
+        .collect();
+    (standings.contains(&Standing::Passes) && standings.contains(&Standing::Fails)).then(|| {
+        format!(
+            "{} was measured {} times and both passed and failed; it stands by the last.",
+            level.level, level.times
+        )
+    })
+}
+
+/// Throughput at the highest level below the maximum by more than two standard errors of the difference.
+fn decline(curve: &Curve) -> Option<String> {
+    let most = curve.points.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let last = curve.points.last()?;
+    let ratio = last.1 / most.1;
+    (ratio < 1.0 - 2.0 * last.2.hypot(most.2)).then(|| {
+        format!(
+            "Throughput declines beyond {}: {} gives {} less.",
+            figure(most.0),
+            figure(last.0),
+            percent(1.0 - ratio)
+        )
+    })
+}

@@ -1,0 +1,172 @@
+//! The rungs of a run as one row a level.
+//!
+//! A level that was measured more than once stands by its last rung that can be believed: a later measurement
+//! supersedes an earlier one, and every figure beside an answer comes from one row.
+
+use plimsoll_run::rung::{RungReport, TermOutcome};
+use plimsoll_run::sla::Sla;
+use plimsoll_run::validity::Verdict;
+
+use crate::judge::judge;
+
+/// How a level stands to the SLA.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Every term holds.
+    Passes,
+    /// A term does not hold; or so many requests failed that none can.
+    Fails,
+    /// A term could not be evaluated and none fails.
+    Unknown,
+    /// No rung of it can be believed.
+    Invalid,
+}
+
+/// One level.
+#[derive(Debug, Clone)]
+pub(crate) struct Level<'a> {
+    pub(crate) level: u32,
+    /// The row it stands by.
+    pub(crate) rung: &'a RungReport,
+    pub(crate) outcomes: Vec<TermOutcome>,
+    pub(crate) standing: Standing,
+    /// How often it was measured.
+    pub(crate) times: usize,
+}
+
+impl Level<'_> {
+    /// The outcome furthest beyond its limit (or nearest to it), and ln(observed/limit). A statistic that lies
+    /// among the failures, and an error where none is allowed, are infinitely far beyond.
+    pub(crate) fn worst(&self) -> Option<(&TermOutcome, f64)> {
+        self.outcomes
+            .iter()
+            .filter_map(|outcome| Some((outcome, excess(outcome)?)))
+            .max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+}
+
+fn excess(outcome: &TermOutcome) -> Option<f64> {
+    match (outcome.observed, outcome.pass) {
+        (None, Some(false)) => Some(f64::INFINITY),
+        (Some(observed), _) if observed > 0.0 => Some((observed / outcome.term.limit).ln()),
+        _ => None,
+    }
+}
+
+/// The levels in ascending order, judged against the SLA.
+#[must_use]
+pub(crate) fn levels<'a>(rungs: &'a [RungReport], sla: &Sla) -> Vec<Level<'a>> {
+    let mut names: Vec<u32> = rungs.iter().map(|rung| rung.concurrency).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+        .into_iter()
+        .filter_map(|level| {
+            let of_level = || rungs.iter().rev().filter(|rung| rung.concurrency == level);
+            let believable = |rung: &&RungReport| rung.validity.may_decide() || failed(rung);
+            let rung = of_level().find(believable).or_else(|| of_level().next())?;
+            let outcomes = judge(rung, sla);
+            let standing = if failed(rung) {
+                Standing::Fails
+            } else if !rung.validity.may_decide() {
+                Standing::Invalid
+            } else if outcomes.iter().any(|outcome| outcome.pass == Some(false)) {
+                Standing::Fails
+            } else if outcomes.iter().any(|outcome| outcome.pass.is_none()) {
+                Standing::Unknown
+            } else {
+                Standing::Passes
+            };
+            Some(Level {
+                level,
+                rung,
+                outcomes,
+                standing,
+                times: of_level().count(),
+            })
+        })
+        .collect()
+}
+
+/// Too many failures are no measurement, but they do say that the level cannot be served.
+fn failed(rung: &RungReport) -> bool {
+    rung.validity.verdict == Verdict::Errors
+}
+
+/// Throughput against level, of the levels whose throughput can be believed.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Curve {
+    /// Level, throughput, relative standard error.
+    pub(crate) points: Vec<(f64, f64, f64)>,
+    /// Whether throughput is output tokens per second, or requests per second where tokens are unknown.
+    pub(crate) tokens: bool,
+}
+
+impl Curve {
+    /// What is counted.
+    pub(crate) fn unit(&self) -> &'static str {
+        if self.tokens {
+            "output tokens/s"
+        } else {
+            "requests/s"
+        }
+    }
+}
+
+/// Throughput is never known better than this.
+const LEAST_ERROR: f64 = 0.01;
+
+/// A buffered stream spoils TTFT and ITL, not the throughput.
+fn has_throughput(rung: &RungReport) -> bool {
+    rung.validity.may_decide() || rung.validity.verdict == Verdict::StreamBuffered
+}
+
+/// The throughput curve; tokens where every rung knows them.
+#[must_use]
+pub(crate) fn curve(levels: &[Level]) -> Curve {
+    let usable: Vec<&Level> = levels
+        .iter()
+        .filter(|level| has_throughput(level.rung))
+        .filter(|level| {
+            throughput(level.rung, true)
+                .or(throughput(level.rung, false))
+                .is_some()
+        })
+        .collect();
+    let tokens = usable.iter().all(|level| throughput(level.rung, true).is_some());
+    Curve {
+        points: usable
+            .iter()
+            .filter_map(|level| {
+                let error = level.rung.throughput.relative_se.unwrap_or(0.0).max(LEAST_ERROR);
+                Some((f64::from(level.level), throughput(level.rung, tokens)?, error))
+            })
+            .collect(),
+        tokens,
+    }
+}
+
+/// A rung's throughput where it is above zero.
+#[must_use]
+pub(crate) fn throughput(rung: &RungReport, tokens: bool) -> Option<f64> {
+    let rate = if tokens {
+        rung.throughput.output_tokens_per_s
+    } else {
+        rung.throughput.requests_per_s
+    };
+    rate.filter(|rate| *rate > 0.0 && rate.is_finite())
+}
+
+/// A level whose throughput lies far below what its neighbours suggest, though they agree with each other: more
+/// than 15 % and four standard errors below the straight line through them in log-log, and the upper neighbour has
+/// recovered. (A curve that bends over, or declines for good, is not that.)
+#[must_use]
+pub(crate) fn outlier(curve: &Curve) -> Option<u32> {
+    curve.points.windows(3).find_map(|three| {
+        let [(n0, x0, _), (n1, x1, error), (n2, x2, _)] = [three[0], three[1], three[2]];
+        let share = (n1 / n0).ln() / (n2 / n0).ln();
+        let expected = x0.ln() + share * (x2 / x0).ln();
+        let residual = x1.ln() - expected;
+        (residual < -(4.0 * error).max(0.15) && x2 >= 0.9 * x0).then_some(n1 as u32)
+    })
+}

@@ -1,0 +1,256 @@
+//! The SLA limit and the best concurrency.
+
+use plimsoll_run::answer::{Best, Limit, LimitStatus, QueueOnset};
+use plimsoll_run::rung::TermOutcome;
+use plimsoll_run::sla::{Metric, Sla};
+use plimsoll_run::units::show_ms;
+
+use crate::levels::{Level, Standing, throughput};
+use crate::wording::{figure, percent};
+
+/// Throughputs closer together than this cannot be told apart.
+const TIE: f64 = 0.02;
+
+/// The levels around the crossing, ascending.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Crossing<'l, 'r> {
+    /// The highest level that passes below every failing one.
+    pub(crate) pass: Option<&'l Level<'r>>,
+    /// The lowest level that fails.
+    pub(crate) fail: Option<&'l Level<'r>>,
+    /// A level that passes above it.
+    pub(crate) above: Option<&'l Level<'r>>,
+}
+
+/// Where the SLA is crossed, by the levels that could be judged.
+#[must_use]
+pub(crate) fn crossing<'l, 'r>(levels: &'l [Level<'r>]) -> Crossing<'l, 'r> {
+    let fail = levels.iter().find(|level| level.standing == Standing::Fails);
+    let below = |level: &&Level| fail.is_none_or(|fail| level.level < fail.level);
+    let passes = || levels.iter().filter(|level| level.standing == Standing::Passes);
+    Crossing {
+        pass: passes().rfind(below),
+        fail,
+        above: passes().rfind(|level| !below(level)),
+    }
+}
+
+/// The highest concurrency that meets the SLA; `None` when no level could be judged.
+#[must_use]
+pub(crate) fn limit(levels: &[Level], sla: &Sla, onset: Option<&QueueOnset>) -> Option<Limit> {
+    let Crossing { pass, fail, .. } = crossing(levels);
+    let level_of = |level: Option<&Level>| level.map(|level| f64::from(level.level));
+    let interval = [level_of(pass), level_of(fail)];
+    let concurrency = pass.map(|pass| pass.level);
+    let (status, decider) = match (pass, fail) {
+        (None, None) => return None,
+        (Some(_), Some(fail)) => (LimitStatus::Crossed, fail),
+        (Some(pass), None) => (LimitStatus::NotReached, pass),
+        (None, Some(fail)) => (LimitStatus::NeverMet, fail),
+    };
+    let worst = decider.worst().map(|(outcome, _)| outcome);
+    let at = decider.level;
+    let seen = worst.map_or_else(
+        || "too many requests fail".to_owned(),
+        |worst| saying(worst, decider),
+    );
+    let reason = match (status, pass) {
+        (LimitStatus::Crossed, Some(pass)) => format!(
+            "{} is the highest level tried that meets the SLA; at {at} {seen}.{}",
+            pass.level,
+            waiting(worst, at, onset)
+        ),
+        (LimitStatus::NotReached, _) if sla.terms.is_empty() => {
+            format!("No SLA term was given and no request failed up to {at}, the highest level tried.")
+        }
+        (LimitStatus::NotReached, _) => {
+            let nearest = worst.map_or_else(String::new, |_| format!("; there {seen}"));
+            format!(
+                "Every level tried meets the SLA up to {at}, the highest{nearest}. The limit lies at or beyond it."
+            )
+        }
+        _ => format!(
+            "No level tried meets the SLA; already at {at} {seen}.{}",
+            waiting(worst, at, onset)
+        ),
+    };
+    Some(Limit {
+        concurrency,
+        interval,
+        status,
+        binding: worst.map(|worst| worst.term.to_string()),
+        reason,
+    })
+}
+
+fn saying(outcome: &TermOutcome, level: &Level) -> String {
+    let term = &outcome.term;
+    match outcome.observed {
+        Some(observed) if term.metric == Metric::ErrorRate => format!(
+            "{} of the requests fail, where {} may",
+            percent(observed),
+            if term.limit > 0.0 {
+                term.limit_text()
+            } else {
+                "none".to_owned()
+            }
+        ),
+        Some(observed) => format!(
+            "{} is {} against a limit of {}",
+            term.subject(),
+            show_ms(observed),
+            term.limit_text()
+        ),
+        None => format!(
+            "{} lies among the failures ({} of {} requests failed)",
+            term.subject(),
+            level.rung.requests.failed,
+            level.rung.requests.failed + level.rung.requests.ok
+        ),
+    }
+}
+
+/// Why TTFT and E2E break: beyond the queue onset requests wait for their turn.
+fn waiting(worst: Option<&TermOutcome>, at: u32, onset: Option<&QueueOnset>) -> String {
+    match (worst, onset) {
+        (Some(worst), Some(onset))
+            if matches!(worst.term.metric, Metric::Ttft | Metric::Ttfat | Metric::E2e)
+                && f64::from(at) > onset.concurrency =>
+        {
+            format!(
+                " Beyond about {} in flight requests wait for a slot.",
+                figure(onset.concurrency)
+            )
+        }
+        _ => String::new(),
+    }
+}
+
+/// The concurrency with maximum throughput at acceptable latency, among the levels below the lowest failing one;
+/// `None` when none passes. Throughputs within 2 % are ties and go to the lowest level.
+#[must_use]
+pub(crate) fn best(levels: &[Level], tokens: bool) -> Option<Best> {
+    let fail = crossing(levels).fail.map(|fail| fail.level);
+    let rates: Vec<(&Level, f64)> = levels
+        .iter()
+        .filter(|level| level.standing == Standing::Passes && fail.is_none_or(|fail| level.level < fail))
+        .filter_map(|level| Some((level, throughput(level.rung, tokens)?)))
+        .collect();
+    let most = rates.iter().map(|rate| rate.1).max_by(f64::total_cmp)?;
+    let ties: Vec<&(&Level, f64)> = rates
+        .iter()
+        .filter(|(_, rate)| *rate >= (1.0 - TIE) * most)
+        .collect();
+    let (&&(first, rate), last) = (ties.first()?, ties.last()?.0);
+    let unit = if tokens { "output tokens/s" } else { "requests/s" };
+    let tie = if last.level > first.level {
+        format!(" Levels up to {} give no more than 2 % beyond it.", last.level)
+    } else {
+        String::new()
+    };
+    Some(Best {
+        concurrency: first.level,
+        interval: [Some(f64::from(first.level)), Some(f64::from(last.level))],
+        requests_per_s: first.rung.throughput.requests_per_s,
+        output_tokens_per_s: first.rung.throughput.output_tokens_per_s,
+        reason: format!(
+            "Of the levels that meet the SLA, {} has the largest throughput: {} {unit}.{tie}",
+            first.level,
+            figure(rate)
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_run::rung::RungReport;
+    use plimsoll_run::validity::{Validity, Verdict};
+
+    use super::*;
+    use crate::levels::levels;
+    use crate::table::{rung, with_ttft};
+
+    fn sla() -> Sla {
+        Sla {
+            terms: vec!["ttft.p95<=100ms".parse().unwrap()],
+        }
+    }
+
+    fn rungs(rows: &[(u32, f64, f64)]) -> Vec<RungReport> {
+        rows.iter()
+            .map(|(level, rate, ttft)| with_ttft(rung(*level, rate / 100.0, *rate), *ttft))
+            .collect()
+    }
+
+    #[test]
+    fn a_crossing_is_a_bracket_with_its_binding_term() {
+        let rungs = rungs(&[(16, 100.0, 20.0), (64, 300.0, 80.0), (256, 310.0, 900.0)]);
+        let limit = limit(&levels(&rungs, &sla()), &sla(), None).unwrap();
+        assert_eq!(
+            (limit.concurrency, limit.status),
+            (Some(64), LimitStatus::Crossed)
+        );
+        assert_eq!(limit.interval, [Some(64.0), Some(256.0)]);
+        assert_eq!(limit.binding.as_deref(), Some("ttft.p95<=100ms"));
+        assert!(limit.reason.contains("900 ms"), "{}", limit.reason);
+    }
+
+    #[test]
+    fn all_passing_and_none_passing_are_open_on_one_side() {
+        let low = rungs(&[(16, 100.0, 20.0), (64, 300.0, 80.0)]);
+        let found = limit(&levels(&low, &sla()), &sla(), None).unwrap();
+        assert_eq!(
+            (found.status, found.interval),
+            (LimitStatus::NotReached, [Some(64.0), None])
+        );
+        let high = rungs(&[(16, 100.0, 120.0), (64, 300.0, 480.0)]);
+        let found = limit(&levels(&high, &sla()), &sla(), None).unwrap();
+        assert_eq!((found.status, found.concurrency), (LimitStatus::NeverMet, None));
+        assert_eq!(found.interval, [None, Some(16.0)]);
+        assert!(best(&levels(&high, &sla()), true).is_none());
+        assert!(limit(&[], &sla(), None).is_none());
+    }
+
+    #[test]
+    fn a_pass_above_a_fail_does_not_count() {
+        let rungs = rungs(&[(64, 100.0, 20.0), (96, 150.0, 180.0), (128, 300.0, 80.0)]);
+        let levels = levels(&rungs, &sla());
+        assert_eq!(crossing(&levels).above.unwrap().level, 128);
+        assert_eq!(limit(&levels, &sla(), None).unwrap().concurrency, Some(64));
+        assert_eq!(best(&levels, true).unwrap().concurrency, 64);
+    }
+
+    #[test]
+    fn ties_go_to_the_lower_level() {
+        let rungs = rungs(&[(64, 297.0, 20.0), (96, 300.0, 30.0), (128, 270.0, 80.0)]);
+        let best = best(&levels(&rungs, &sla()), true).unwrap();
+        assert_eq!((best.concurrency, best.interval), (64, [Some(64.0), Some(96.0)]));
+        assert_eq!(best.output_tokens_per_s, Some(297.0));
+    }
+
+    #[test]
+    fn a_later_rung_supersedes_and_invalid_ones_do_not_decide() {
+        let mut rungs = rungs(&[
+            (64, 100.0, 20.0),
+            (128, 150.0, 180.0),
+            (128, 150.0, 90.0),
+            (256, 1.0, 1.0),
+        ]);
+        rungs[3].validity = Validity {
+            verdict: Verdict::ClientLimited,
+            reasons: Vec::new(),
+        };
+        let found = limit(&levels(&rungs, &sla()), &sla(), None).unwrap();
+        assert_eq!(
+            (found.concurrency, found.status),
+            (Some(128), LimitStatus::NotReached)
+        );
+        // Too many failures do say that a level cannot be served.
+        rungs[3].validity.verdict = Verdict::Errors;
+        rungs[3].requests.ok = 500;
+        rungs[3].requests.failed = 500;
+        let found = limit(&levels(&rungs, &sla()), &sla(), None).unwrap();
+        assert_eq!(found.interval, [Some(128.0), Some(256.0)]);
+        assert_eq!(found.binding.as_deref(), Some("error_rate<=0"));
+    }
+}
