@@ -40,6 +40,12 @@ pub(super) fn log_range(low: f64, high: f64) -> (f64, f64) {
     (low - air, high + air)
 }
 
+/// The values at the edges of a logarithmic axis around `low..=high`.
+pub(super) fn log_edges(low: f64, high: f64) -> (f64, f64) {
+    let (from, to) = log_range(low, high);
+    (10_f64.powf(from), 10_f64.powf(to))
+}
+
 /// A logarithmic axis of levels: powers of two, as many as have room.
 pub(super) fn levels(title: &str, low: f64, high: f64) -> Axis {
     let (from, to) = log_range(low, high);

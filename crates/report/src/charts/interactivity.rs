@@ -156,9 +156,12 @@ fn summary(points: &[Point<'_>]) -> String {
                 .iter()
                 .find(|point| point.row.best)
                 .map_or_else(String::new, |best| format!(" Best: {}.", say(best)));
-            let first = say(first);
-            let first = first.strip_prefix("at").unwrap_or(&first);
-            format!("At{first}; {}.{best}", say(last))
+            let mut text = say(first);
+            if points.len() > 1 {
+                text.push_str(&format!("; {}", say(last)));
+            }
+            text.replace_range(..1, "A");
+            format!("{text}.{best}")
         }
         _ => "Tokens per second per user were not measured.".to_owned(),
     }

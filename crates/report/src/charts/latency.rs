@@ -36,6 +36,15 @@ impl Series {
         }
     }
 
+    /// Tells two statistics of one metric apart.
+    fn dash(&self) -> DashType {
+        match self.stat {
+            Stat::Mean | Stat::P50 => DashType::Dot,
+            Stat::P90 | Stat::P95 => DashType::Solid,
+            Stat::P99 | Stat::Max => DashType::LongDash,
+        }
+    }
+
     fn symbols(&self) -> (MarkerSymbol, MarkerSymbol) {
         match self.metric {
             Metric::Ttft => (MarkerSymbol::Circle, MarkerSymbol::CircleOpen),
@@ -111,11 +120,18 @@ fn draw(run: &Run, shown: &[Row<'_>], series: &[Series]) -> Option<String> {
     let mut shapes: Vec<Shape> = Vec::new();
     let mut notes = Vec::new();
     let (mut lowest, mut highest) = (f64::INFINITY, 0.0_f64);
-    let leftmost: Vec<f64> = shown
+    // What a label at the left of a limit's line might run into: the first points, and the other limits.
+    let mut leftmost: Vec<f64> = shown
         .iter()
         .take(2)
         .flat_map(|row| series.iter().filter_map(|series| series.at(row.rung)))
         .collect();
+    leftmost.extend(
+        series
+            .iter()
+            .filter_map(|series| series.term)
+            .map(|term| term.limit),
+    );
     let mut crossing = None;
     let bracket = super::limit_bracket(run, low, high);
     if let Some(bracket) = &bracket {
@@ -160,7 +176,7 @@ fn draw(run: &Run, shown: &[Row<'_>], series: &[Series]) -> Option<String> {
                     Mode::Markers
                 })
                 .marker(super::point(symbol, hollow, believed, series.colour()))
-                .line(Line::new().color(series.colour()).width(2.0))
+                .line(Line::new().color(series.colour()).width(2.0).dash(series.dash()))
                 .hover_text_array(
                     points
                         .iter()
@@ -264,12 +280,12 @@ fn draw(run: &Run, shown: &[Row<'_>], series: &[Series]) -> Option<String> {
 }
 
 /// Whether a label that stands on a limit's line at the left is clear of the points there: none lies in the
-/// stretch just above the line, or more lie just below it.
+/// stretch just above the line, or more lie just below it. The line itself is no obstacle.
 fn room_above(limit: f64, points: &[f64]) -> bool {
     let near = |low: f64, high: f64| {
         points
             .iter()
-            .filter(|point| (low..=high).contains(&(**point / limit)))
+            .filter(|point| **point != limit && (low..=high).contains(&(**point / limit)))
             .count()
     };
     near(1.0, 2.2) <= near(1.0 / 2.2, 1.0)
@@ -305,6 +321,15 @@ fn summary(run: &Run, shown: &[Row<'_>], series: &[Series]) -> String {
         let limit = series
             .term
             .map_or_else(String::new, |term| format!(", limit {}", term.limit_text()));
+        if at.len() == 1 {
+            sentences.push(format!(
+                "{} is {} at level {}{limit}.",
+                series.name(),
+                figures::latency(Some(*from)),
+                figures::count(first.rung.concurrency)
+            ));
+            continue;
+        }
         sentences.push(format!(
             "{} goes from {} at level {} to {} at level {}{limit}.",
             series.name(),

@@ -11,7 +11,7 @@ mod timeline;
 use plimsoll_run::answer::LimitStatus;
 use plimsoll_run::document::Run;
 use plimsoll_run::rung::RungReport;
-use plotly::common::{Anchor, DashType, Font, Line, Marker, MarkerSymbol, Orientation};
+use plotly::common::{DashType, Font, Line, Marker, MarkerSymbol, Orientation};
 use plotly::layout::{
     Annotation, HoverMode, ItemClick, Layout, Legend, Margin, Shape, ShapeLayer, ShapeLine, ShapeType,
 };
@@ -67,13 +67,12 @@ fn layout() -> Layout {
         .paper_background_color(palette::CLEAR)
         .plot_background_color(palette::CLEAR)
         .hover_mode(HoverMode::Closest)
+        .show_legend(true)
         .margin(Margin::new().left(62).right(18).top(34).bottom(52))
         .legend(
             Legend::new()
                 .orientation(Orientation::Horizontal)
                 .x(0.0)
-                .y(-0.2)
-                .y_anchor(Anchor::Top)
                 .item_click(ItemClick::False)
                 .item_double_click(ItemClick::False),
         )
@@ -128,7 +127,7 @@ fn vertical_band(low: f64, high: f64, fill: &'static str, edge: &'static str) ->
         .line(ShapeLine::new().color(edge).width(1.0).dash(DashType::Dot))
 }
 
-/// The bracket of the SLA limit within the levels from `low` to `high`, as far as it can be drawn.
+/// The bracket of the SLA limit, as far as it can be drawn; an open side reaches the edge of the chart.
 struct LimitBracket {
     low: f64,
     high: f64,
@@ -137,6 +136,7 @@ struct LimitBracket {
 
 fn limit_bracket(run: &Run, low: f64, high: f64) -> Option<LimitBracket> {
     let limit = run.plan.limit.as_ref()?;
+    let (left, right) = axis::log_edges(low, high);
     let from = positive(limit.interval[0]).or_else(|| limit.concurrency.map(f64::from).filter(|l| *l > 0.0));
     let to = positive(limit.interval[1]);
     match limit.status {
@@ -147,11 +147,11 @@ fn limit_bracket(run: &Run, low: f64, high: f64) -> Option<LimitBracket> {
         }),
         LimitStatus::NotReached => Some(LimitBracket {
             low: from?,
-            high,
+            high: right,
             label: "SLA limit here or beyond".to_owned(),
         }),
         LimitStatus::NeverMet => Some(LimitBracket {
-            low,
+            low: left,
             high: to?,
             label: "SLA limit below".to_owned(),
         }),

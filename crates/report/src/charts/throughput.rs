@@ -77,7 +77,7 @@ fn draw(run: &Run, shown: &[Row<'_>], tokens: bool) -> Option<String> {
             .hover_template("%{hovertext}<extra></extra>"),
         );
     }
-    let (mut shapes, mut notes) = knee_band(run, high);
+    let (mut shapes, mut notes) = knee_band(run, axis::log_edges(low, high).1);
     if let Some(best) = shown.iter().find(|row| row.best) {
         let at = f64::from(best.rung.concurrency);
         let value = super::throughput_of(best.rung, tokens);
@@ -159,8 +159,8 @@ fn hover(row: &Row<'_>, unit: &str, tokens: bool) -> String {
     )
 }
 
-/// The knee with its interval, labelled at the foot of the chart.
-fn knee_band(run: &Run, high: f64) -> (Vec<Shape>, Vec<Annotation>) {
+/// The knee with its interval, or from where it may lie to the chart's right `edge`, labelled at the foot of the chart.
+fn knee_band(run: &Run, edge: f64) -> (Vec<Shape>, Vec<Annotation>) {
     let Some(knee) = &run.plan.knee else {
         return (Vec::new(), Vec::new());
     };
@@ -173,7 +173,7 @@ fn knee_band(run: &Run, high: f64) -> (Vec<Shape>, Vec<Annotation>) {
             positive(knee.interval[1]).unwrap_or(at),
             format!("knee {}", figures::number(at)),
         ),
-        KneeStatus::NotSaturated => (at, high.max(at), "knee beyond".to_owned()),
+        KneeStatus::NotSaturated => (at, edge.max(at), "knee beyond".to_owned()),
     };
     let band = super::vertical_band(from, to, palette::KNEE_BAND, palette::PURPLE);
     let line = super::vertical_band(at, at, palette::KNEE_BAND, palette::PURPLE).line(
@@ -218,7 +218,11 @@ fn summary(run: &Run, shown: &[Row<'_>], tokens: bool) -> String {
             figures::count(row.rung.concurrency)
         )
     };
-    let mut text = format!("Throughput goes from {} to {}.", say(first), say(last));
+    let mut text = if shown.len() == 1 {
+        format!("Throughput is {}.", say(first))
+    } else {
+        format!("Throughput goes from {} to {}.", say(first), say(last))
+    };
     if let Some(best) = shown.iter().find(|row| row.best) {
         text.push_str(&format!(" It is best with {}.", say(best)));
     }

@@ -3,7 +3,7 @@
 (() => {
   const root = document.documentElement;
   const figures = JSON.parse(document.getElementById("figures").textContent);
-  const narrow = window.matchMedia("(max-width: 760px)");
+  const narrow = window.matchMedia("screen and (max-width: 760px)");
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const mouse = window.matchMedia("(pointer: fine)");
 
@@ -21,6 +21,8 @@
 
   function draw(place, figure) {
     const { data, layout } = inPalette(figure, getComputedStyle(root));
+    // The legend stands at the foot of the place, however low that is, and clear of the axis title.
+    Object.assign(layout.legend, { yref: "container", y: 0, yanchor: "bottom" });
     // A finger scrolls the page; a mouse may zoom, and a double click undoes it.
     layout.dragmode = mouse.matches ? "zoom" : false;
     if (narrow.matches) {

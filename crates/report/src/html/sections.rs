@@ -74,7 +74,7 @@ pub(super) fn chart(chart: &Chart) -> String {
         return format!("<section><h2>{title}</h2><p class=\"empty\">{summary}</p></section>");
     }
     format!(
-        "<section><h2>{title}</h2><figure><div class=\"chart js-only\" id=\"{id}\" role=\"img\" \
+        "<section class=\"plot\"><h2>{title}</h2><figure><div class=\"chart js-only\" id=\"{id}\" role=\"img\" \
          aria-label=\"{summary}\"></div><figcaption>{summary}</figcaption></figure></section>"
     )
 }
@@ -107,7 +107,7 @@ pub(super) fn timelines(timelines: &[RungTimeline]) -> String {
         .find(|timeline| timeline.first)
         .map_or_else(String::new, |timeline| text(&timeline.summary));
     format!(
-        "<section><h2>{TITLE}</h2><div class=\"js-only\"><fieldset><legend>Level</legend>\
+        "<section class=\"plot\"><h2>{TITLE}</h2><div class=\"js-only\"><fieldset><legend>Level</legend>\
          <div class=\"choices\">{choices}</div></fieldset></div><figure>\
          <div class=\"chart tall js-only\" id=\"timeline\" role=\"img\" aria-label=\"{first}\"></div>\
          <figcaption id=\"timeline-summary\" class=\"js-only\" aria-live=\"polite\">{first}</figcaption></figure>\
