@@ -100,8 +100,10 @@ fn limit(run: &Run) -> Headline {
         .binding
         .iter()
         .map(|binding| {
-            let known = run.sla.terms.iter().find(|term| is_binding(run, term));
-            let name = known.map_or_else(|| binding.clone(), subject_words);
+            let known = run.sla.terms.iter().find(|term| is_binding(run, term)).copied();
+            // An SLA that names no error rate has one all the same.
+            let term = known.or_else(|| binding.parse().ok());
+            let name = term.map_or_else(|| binding.clone(), |term| subject_words(&term));
             format!("{name} breaks first")
         })
         .collect();

@@ -108,7 +108,7 @@ fn columns(run: &Run, rows: &[Row<'_>]) -> Vec<Column> {
             figures::percent(rung.error_rate())
         }),
     ];
-    if !run.sla.terms.is_empty() {
+    if !run.sla.terms.is_empty() || rows.iter().any(|row| !row.rung.sla.is_empty()) {
         columns.push(Column {
             sacrifice: 3,
             ..words("SLA", rows.iter().map(|row| sla_cell(row.rung)).collect())

@@ -138,3 +138,11 @@ fn open_limits_say_on_which_side() {
         "{shown}"
     );
 }
+
+#[test]
+fn an_error_rate_that_the_sla_does_not_name_may_break_first() {
+    let mut run = fixture::run();
+    run.plan.limit.as_mut().unwrap().binding = Some("error_rate<=0".to_owned());
+    let shown = answer(&run, &Style::default());
+    assert!(shown.contains("error rate breaks first"), "{shown}");
+}
