@@ -10,11 +10,14 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use plimsoll_run::workload::{TokenLength, Workload};
 use plimsoll_sim::http::{ServeOptions, serve};
 use plimsoll_sim::preset::quick;
 use plimsoll_sim::spec::EngineSpec;
+use plimsoll_sim::truth::truth;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// CPU time of the threads whose name begins so, seconds.
@@ -40,13 +43,17 @@ fn engine(sequences: u32, step_ms: f64) -> EngineSpec {
     spec.cost.sequence_s = 0.0;
     spec.cost.prefill_token_s = 0.0;
     spec.serving.max_num_seqs = sequences;
+    spec.serving.max_num_batched_tokens = 1 << 20;
     spec.kv_blocks = 200_000;
     spec
 }
 
+/// A request for `tokens` tokens with a prompt of 64 that no other has.
 fn request(tokens: u32) -> String {
+    static SERIAL: AtomicU32 = AtomicU32::new(0);
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
     let body = format!(
-        r#"{{"messages":[{{"role":"user","content":"{}"}}],"max_tokens":{tokens},"ignore_eos":true,"stream":true}}"#,
+        r#"{{"messages":[{{"role":"user","content":"{serial:09} {}"}}],"max_tokens":{tokens},"ignore_eos":true,"stream":true}}"#,
         "word ".repeat(53)
     );
     format!(
@@ -55,33 +62,42 @@ fn request(tokens: u32) -> String {
     )
 }
 
-/// One slot: a reply after another on one connection, counting events.
-async fn slot(addr: SocketAddr, until: Instant, tokens: u32) -> u64 {
+/// One slot: a reply after another on one connection, counting events and timing first tokens.
+async fn slot(addr: SocketAddr, starts: Duration, until: Instant, tokens: u32) -> (u64, Vec<Duration>) {
+    tokio::time::sleep(starts).await;
     let mut stream = tokio::net::TcpStream::connect(addr).await.unwrap();
-    let request = request(tokens);
     let mut events = 0;
+    let mut first_tokens = Vec::new();
     let mut buffer = vec![0; 16_384];
     while Instant::now() < until {
+        let request = request(tokens);
+        let sent = Instant::now();
+        let before = events;
         stream.write_all(request.as_bytes()).await.unwrap();
         loop {
             let read = stream.read(&mut buffer).await.unwrap();
             let got = &buffer[..read];
-            events += got
+            let seen = got
                 .windows(11)
                 .filter(|window| window == b"\"token_ids\"")
                 .count() as u64;
+            if events == before && seen > 0 {
+                first_tokens.push(sent.elapsed());
+            }
+            events += seen;
             if read == 0 || got.ends_with(b"\r\n0\r\n\r\n") {
                 break;
             }
         }
     }
-    events
+    (events, first_tokens)
 }
 
-fn throughput(streams: u32, step_ms: f64, tokens: u32) {
-    let server = serve(&engine(streams, step_ms), &ServeOptions::default()).expect("a free port");
+/// Starts are spread over `response`.
+fn throughput(spec: &EngineSpec, streams: u32, tokens: u32, response: Duration) {
+    let server = serve(spec, &ServeOptions::default()).expect("a free port");
     let addr = server.addr();
-    let seconds = 6.0;
+    let seconds = 8.0;
     let client = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -90,22 +106,27 @@ fn throughput(streams: u32, step_ms: f64, tokens: u32) {
         let until = Instant::now() + Duration::from_secs_f64(seconds);
         runtime.block_on(async {
             let slots: Vec<_> = (0..streams)
-                .map(|_| tokio::spawn(slot(addr, until, tokens)))
+                .map(|at| tokio::spawn(slot(addr, response * at / streams, until, tokens)))
                 .collect();
             let mut events = 0;
+            let mut first_tokens = Vec::new();
             for slot in slots {
-                events += slot.await.unwrap();
+                let (more, firsts) = slot.await.unwrap();
+                events += more;
+                first_tokens.extend(firsts);
             }
-            events
+            first_tokens.sort_unstable();
+            (events, first_tokens)
         })
     });
     let began = Instant::now();
     let (http, pacer) = (cpu_of("sim-http"), cpu_of("sim-engine"));
-    let events = client.join().unwrap();
+    let (events, first_tokens) = client.join().unwrap();
     let took = began.elapsed().as_secs_f64();
     println!(
-        "{streams:5} streams: {:7.0} tokens/s, sim-http {:4.1} % of a core, sim-engine {:4.1} %",
+        "{streams:5} streams: {:7.0} tokens/s, TTFT p50 {:6.1} ms, sim-http {:4.1} % of a core, sim-engine {:4.1} %",
         events as f64 / took,
+        first_tokens[first_tokens.len() / 2].as_secs_f64() * 1e3,
         (cpu_of("sim-http") - http) / took * 100.0,
         (cpu_of("sim-engine") - pacer) / took * 100.0,
     );
@@ -143,7 +164,21 @@ fn punctuality() {
 
 fn main() {
     punctuality();
-    throughput(256, 25.6, 64);
-    throughput(1_024, 102.4, 32);
-    throughput(128, 22.0, 16);
+    throughput(&engine(256, 25.6), 256, 64, Duration::from_millis(1_600));
+    throughput(&engine(1_024, 102.4), 1_024, 32, Duration::from_millis(3_300));
+    // The quick preset beside what it should give.
+    let quick = quick();
+    let workload = Workload {
+        input_tokens: TokenLength::fixed(64),
+        output_tokens: TokenLength::fixed(16),
+        streaming: true,
+    };
+    for point in truth(&quick.spec, &workload, &[64, 128, 200], 1).unwrap() {
+        let response = Duration::from_secs_f64(point.e2e.mean_ms / 1e3);
+        throughput(&quick.spec, point.level, 16, response);
+        println!(
+            "         in truth: {:7.0} tokens/s, TTFT p50 {:6.1} ms",
+            point.output_tokens_per_s, point.ttft.p50_ms
+        );
+    }
 }
