@@ -7,8 +7,10 @@
 //! | report against the SLA | [`judge`](mod@judge) |
 //! | may it be believed | [`validity`] |
 //! | rungs to planning numbers | [`answer`](mod@answer) |
+//! | which level comes next | [`search`] |
 
 pub mod answer;
+mod bracket;
 pub mod conduct;
 mod distribution;
 mod fleet;
@@ -20,6 +22,8 @@ mod levels;
 mod limit;
 mod onset;
 pub mod reduce;
+mod response;
+pub mod search;
 mod steady;
 #[cfg(test)]
 mod table;
@@ -31,4 +35,6 @@ mod wording;
 pub use answer::{Demand, Routing, answer};
 pub use judge::judge;
 pub use reduce::{Reduced, reduce};
+pub use response::expected_response;
+pub use search::{Next, Search, SearchSettings};
 pub use validity::{compare, examine};

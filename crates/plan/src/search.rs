@@ -1,0 +1,381 @@
+//! The search: which level to measure next.
+//!
+//! A pure function of the rungs so far, so that a resumed run asks for the same levels as one that was never
+//! interrupted. In turn:
+//!
+//! 1. the levels of the ladder, all of them;
+//! 2. once more what cannot stand as it is: rungs that are invalid by chance, throughput outliers, and a failing level
+//!    with a passing one above it;
+//! 3. further down by factors of four while nothing passes, further up while the highest passes and still grows;
+//! 4. inside the limit's bracket until it is within the resolution;
+//! 5. inside the knee's bracket until it is as narrow as throughput, which is flat there, can tell.
+
+use plimsoll_run::answer::KneeStatus;
+use plimsoll_run::ladder::Ladder;
+use plimsoll_run::rung::RungReport;
+use plimsoll_run::sla::Sla;
+use plimsoll_run::validity::Verdict;
+
+use crate::bracket::{Bracket, crossing_at};
+use crate::knee::{knee, still_grows};
+use crate::levels::{Curve, Level, Standing, curve, levels, outlier};
+use crate::limit::crossing;
+use crate::onset::onset;
+
+/// The factor between levels beyond the ladder.
+const FACTOR: u32 = 4;
+/// No level is measured more often.
+const TIMES: usize = 2;
+/// The knee's bracket need not be narrower, nor its interval.
+const KNEE_RATIO: f64 = 1.25;
+const KNEE_INTERVAL: f64 = 0.15;
+/// So many rungs beyond the ladder, and the knee gets no further one of its own.
+const KNEE_BUDGET: usize = 7;
+/// So many probes by prediction; if they did not suffice, the predictions are worth nothing, and halving is.
+const PREDICTIONS: usize = 6;
+
+/// What bounds and steers the search.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchSettings {
+    /// The levels to begin with; all of them within the bounds are measured, in this order.
+    pub ladder: Ladder,
+    /// How close the limit's bracket must come, a fraction above 0 (0.05: within 5 %); `None` measures exactly the
+    /// ladder and nothing else.
+    pub refine: Option<f64>,
+    /// No level below, at least 1.
+    pub min: u32,
+    /// No level above.
+    pub max: u32,
+    /// No more rungs than this, repeated ones counted.
+    pub max_rungs: Option<u32>,
+    /// The SLA whose limit is sought.
+    pub sla: Sla,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// Measure a level.
+    Measure {
+        /// Which.
+        level: u32,
+        /// Why, as a clause for the progress line.
+        why: String,
+    },
+    /// The search is over.
+    Finished {
+        /// Why, in a sentence.
+        why: String,
+    },
+}
+
+/// The search of one run.
+#[derive(Debug, Clone)]
+pub struct Search {
+    settings: SearchSettings,
+    /// The ladder within the bounds.
+    ladder: Vec<u32>,
+}
+
+/// A step of the search that found something to measure.
+type Probe = Option<(u32, String)>;
+
+impl Search {
+    /// With these settings. A ladder that lies outside the bounds altogether becomes the upper bound.
+    #[must_use]
+    pub fn new(settings: SearchSettings) -> Self {
+        let mut settings = settings;
+        settings.min = settings.min.max(1);
+        settings.max = settings.max.max(settings.min);
+        let mut ladder: Vec<u32> = settings
+            .ladder
+            .levels()
+            .iter()
+            .copied()
+            .filter(|level| (settings.min..=settings.max).contains(level))
+            .collect();
+        if ladder.is_empty() {
+            ladder.push(settings.max);
+        }
+        Search { settings, ladder }
+    }
+
+    /// What to do after these rungs, given in the order in which they were measured and compared with each other
+    /// (see [`crate::compare`]).
+    #[must_use]
+    pub fn next(&self, rungs: &[RungReport]) -> Next {
+        let finished = |why: String| Next::Finished { why };
+        if let Some(most) = self.settings.max_rungs
+            && rungs.len() >= most as usize
+        {
+            return finished(format!("The budget of {most} rungs is used up."));
+        }
+        let measured = |level: u32| rungs.iter().any(|rung| rung.concurrency == level);
+        if let Some(level) = self.ladder.iter().find(|level| !measured(**level)) {
+            return Next::Measure {
+                level: *level,
+                why: "on the ladder".to_owned(),
+            };
+        }
+        let Some(resolution) = self.settings.refine else {
+            return finished("Every level asked for was measured.".to_owned());
+        };
+        let view = View::new(rungs, &self.settings.sla, resolution);
+        let probe = view
+            .again()
+            .or_else(|| view.wider(&self.settings))
+            .or_else(|| view.limit_probe(rungs.len().saturating_sub(self.ladder.len())))
+            .or_else(|| {
+                let left = rungs.len() < self.ladder.len() + KNEE_BUDGET;
+                view.knee_probe().filter(|_| left)
+            });
+        match probe {
+            // The guards below hold by construction; a fault in a step must not break bounds or run for ever.
+            Some((level, why))
+                if (self.settings.min..=self.settings.max).contains(&level) && view.times(level) < TIMES =>
+            {
+                Next::Measure { level, why }
+            }
+            _ => finished(view.conclusion()),
+        }
+    }
+
+    /// A guess of the rungs still to come, for an ETA.
+    #[must_use]
+    pub fn remaining(&self, rungs: &[RungReport]) -> u32 {
+        let on_ladder = self
+            .ladder
+            .iter()
+            .filter(|level| rungs.iter().all(|rung| rung.concurrency != **level))
+            .count();
+        let refining = match self.settings.refine {
+            None => 0,
+            // A factor of four takes about three probes, the knee two.
+            Some(_) if on_ladder > 0 => 5,
+            Some(resolution) => match self.next(rungs) {
+                Next::Finished { .. } => 0,
+                Next::Measure { .. } => {
+                    let view = View::new(rungs, &self.settings.sla, resolution);
+                    let halvings = view.limit_bracket().map_or(1.0, |bracket| {
+                        (bracket.ratio().ln() / (1.0 + view.resolution).ln())
+                            .log2()
+                            .ceil()
+                    });
+                    // 1..=10 by the clamp; the predictions do better than halving.
+                    (halvings * 0.7).clamp(1.0, 10.0) as usize + 1
+                }
+            },
+        };
+        let most = self
+            .settings
+            .max_rungs
+            .map_or(usize::MAX, |most| (most as usize).saturating_sub(rungs.len()));
+        u32::try_from((on_ladder + refining).min(most)).unwrap_or(u32::MAX)
+    }
+}
+
+/// The rungs so far, as the search sees them.
+struct View<'a> {
+    levels: Vec<Level<'a>>,
+    curve: Curve,
+    resolution: f64,
+}
+
+impl<'a> View<'a> {
+    fn new(rungs: &'a [RungReport], sla: &Sla, resolution: f64) -> Self {
+        let levels = levels(rungs, sla);
+        View {
+            curve: curve(&levels),
+            levels,
+            // Finer than this no bracket of whole levels gets.
+            resolution: if resolution.is_finite() {
+                resolution.max(1e-6)
+            } else {
+                1e-6
+            },
+        }
+    }
+
+    fn times(&self, level: u32) -> usize {
+        self.levels
+            .iter()
+            .find(|row| row.level == level)
+            .map_or(0, |row| row.times)
+    }
+
+    fn once(&self, level: u32) -> bool {
+        self.times(level) < TIMES
+    }
+
+    /// Whether another attempt may turn out differently. Buffering, a warm cache and reply lengths come back.
+    fn by_chance(row: &Level) -> bool {
+        row.standing == Standing::Invalid
+            && matches!(
+                row.rung.validity.verdict,
+                Verdict::LoadNotDelivered
+                    | Verdict::ClientLimited
+                    | Verdict::Unsteady
+                    | Verdict::ServerRestarted
+            )
+    }
+
+    /// Step 2: what must be measured again.
+    fn again(&self) -> Probe {
+        if let Some(row) = self
+            .levels
+            .iter()
+            .find(|row| Self::by_chance(row) && self.once(row.level))
+        {
+            return Some((
+                row.level,
+                format!(
+                    "once more, its first rung was {}",
+                    row.rung.validity.verdict.name()
+                ),
+            ));
+        }
+        if let Some(level) = outlier(&self.curve).filter(|level| self.once(*level)) {
+            return Some((
+                level,
+                "once more, its throughput does not fit its neighbours".to_owned(),
+            ));
+        }
+        let fail = crossing(&self.levels).fail?;
+        let above = self
+            .levels
+            .iter()
+            .find(|row| row.level > fail.level && row.standing == Standing::Passes)?;
+        let again = [fail, above].into_iter().find(|row| self.once(row.level))?;
+        Some((
+            again.level,
+            format!(
+                "once more, as {} fails and {} above it passes",
+                fail.level, above.level
+            ),
+        ))
+    }
+
+    /// Step 3: beyond the ladder.
+    fn wider(&self, settings: &SearchSettings) -> Probe {
+        let (lowest, highest) = (self.levels.first()?, self.levels.last()?);
+        let sides = crossing(&self.levels);
+        let down = (lowest.level / FACTOR).max(settings.min);
+        if down < lowest.level {
+            if let (None, Some(fail)) = (sides.pass, sides.fail) {
+                return Some((down, format!("further down, as {} fails the SLA", fail.level)));
+            }
+            // A knee below the lowest level: already that one is on the plateau.
+            let below = knee(&self.curve).is_some_and(|knee| knee.interval[0].is_none());
+            if below {
+                return Some((
+                    down,
+                    format!("further down, as the knee lies below {}", lowest.level),
+                ));
+            }
+        }
+        let up = highest.level.saturating_mul(FACTOR).min(settings.max);
+        let grows = still_grows(&self.curve) == Some(true) || self.curve.points.len() < 2;
+        (up > highest.level && sides.fail.is_none() && highest.standing == Standing::Passes && grows).then(
+            || {
+                (
+                    up,
+                    format!(
+                        "further up, as {} passes and throughput still grows",
+                        highest.level
+                    ),
+                )
+            },
+        )
+    }
+
+    /// The limit's bracket while it is wider than the resolution, and nothing inside it has been tried in vain.
+    fn limit_bracket(&self) -> Option<Bracket> {
+        let sides = crossing(&self.levels);
+        let bracket = Bracket {
+            low: sides.pass?.level,
+            high: sides.fail?.level,
+        };
+        let open = !bracket.adjacent() && bracket.ratio() > 1.0 + self.resolution;
+        let in_vain = self.levels.iter().any(|row| bracket.inside(row.level));
+        (open && !in_vain).then_some(bracket)
+    }
+
+    /// Step 4: inside the limit's bracket.
+    fn limit_probe(&self, probes: usize) -> Probe {
+        let bracket = self.limit_bracket()?;
+        let sides = crossing(&self.levels);
+        let (pass, fail) = (sides.pass?, sides.fail?);
+        let onset = onset(&self.levels).map(|onset| onset.concurrency);
+        let predicted = crossing_at(pass, fail, onset).filter(|_| probes < PREDICTIONS);
+        let level = match (predicted, onset) {
+            (Some(at), _) => bracket.straddle(at, self.resolution),
+            // Latency breaks where requests begin to wait, and the same rung serves the knee.
+            (None, Some(onset)) if probes < PREDICTIONS && bracket.inside(onset as u32) => {
+                bracket.guarded(onset)
+            }
+            (None, _) => bracket.middle(),
+        };
+        Some((
+            level,
+            format!("the limit lies between {} and {}", bracket.low, bracket.high),
+        ))
+    }
+
+    /// Step 5: inside the knee's bracket.
+    fn knee_probe(&self) -> Probe {
+        let knee = knee(&self.curve)?;
+        let [Some(from), Some(to)] = knee.interval else {
+            return None;
+        };
+        if knee.status == KneeStatus::NotSaturated || to - from <= KNEE_INTERVAL * knee.concurrency {
+            return None;
+        }
+        let level_of = |point: &(f64, f64, f64)| point.0 as u32;
+        let after = self
+            .curve
+            .points
+            .iter()
+            .position(|point| point.0 >= knee.concurrency)?;
+        let bracket = Bracket {
+            low: level_of(&self.curve.points[after.checked_sub(1)?]),
+            high: level_of(&self.curve.points[after]),
+        };
+        let in_vain = self.levels.iter().any(|row| bracket.inside(row.level));
+        if bracket.adjacent() || bracket.ratio() <= KNEE_RATIO || in_vain {
+            return None;
+        }
+        let onset = onset(&self.levels)
+            .map(|onset| onset.concurrency)
+            .filter(|onset| bracket.inside(*onset as u32));
+        Some((
+            bracket.guarded(onset.unwrap_or(knee.concurrency)),
+            format!("the knee lies between {} and {}", bracket.low, bracket.high),
+        ))
+    }
+
+    fn conclusion(&self) -> String {
+        let sides = crossing(&self.levels);
+        match (sides.pass, sides.fail) {
+            (Some(pass), Some(fail)) => {
+                let bracket = Bracket {
+                    low: pass.level,
+                    high: fail.level,
+                };
+                if let Some(row) = self.levels.iter().find(|row| bracket.inside(row.level)) {
+                    format!(
+                        "The limit lies between {} and {}; {} between them could not be judged.",
+                        pass.level, fail.level, row.level
+                    )
+                } else {
+                    format!(
+                        "The limit is known to lie between {} and {}, within the resolution.",
+                        pass.level, fail.level
+                    )
+                }
+            }
+            (Some(pass), None) => format!("Every level up to {} meets the SLA.", pass.level),
+            (None, Some(fail)) => format!("No level meets the SLA, down to {}.", fail.level),
+            (None, None) => "No level could be judged.".to_owned(),
+        }
+    }
+}

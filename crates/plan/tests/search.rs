@@ -1,0 +1,437 @@
+//! The search on servers in closed form, whose truth is known, and on servers that make no sense at all.
+
+#![expect(clippy::unwrap_used, reason = "a test may stop here")]
+
+use plimsoll_plan::{Demand, Next, Search, SearchSettings, answer, compare, judge};
+use plimsoll_run::evidence::StopReason;
+use plimsoll_run::rung::{
+    Distribution, InFlight, Latencies, Lengths, RequestCounts, RungReport, ServerSide, Throughput,
+};
+use plimsoll_run::sla::Sla;
+use plimsoll_run::validity::{Validity, Verdict};
+use proptest::prelude::*;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+fn sla(terms: &[&str]) -> Sla {
+    Sla {
+        terms: terms.iter().map(|term| term.parse().unwrap()).collect(),
+    }
+}
+
+fn settings(sla: Sla) -> SearchSettings {
+    SearchSettings {
+        ladder: "64,256,1024".parse().unwrap(),
+        refine: Some(0.05),
+        min: 1,
+        max: 1024,
+        max_rungs: None,
+        sla,
+    }
+}
+
+/// A batching engine of `slots` sequences: a step of `step + each * running` ms makes a token for each, replies are
+/// 100 tokens long, and what finds no slot waits.
+#[derive(Clone, Copy)]
+struct Engine {
+    slots: f64,
+    step: f64,
+    each: f64,
+}
+
+const OUTPUT: f64 = 100.0;
+
+impl Engine {
+    /// TPOT ms, TTFT ms, E2E s, requests/s.
+    fn at(&self, level: f64) -> (f64, f64, f64, f64) {
+        let running = level.min(self.slots);
+        let tpot = self.step + self.each * running;
+        let unqueued = 3.0 * tpot;
+        let service = (unqueued + (OUTPUT - 1.0) * tpot) / 1e3;
+        let rate = running / service;
+        let waiting = (level - running) / rate;
+        (tpot, unqueued + waiting * 1e3, service + waiting, rate)
+    }
+
+    fn rung(&self, level: u32, noise: impl FnMut() -> f64) -> RungReport {
+        let mut noise = noise;
+        let (tpot, ttft, e2e, rate) = self.at(f64::from(level));
+        let mut distribution = |value: f64| {
+            let mean = value * noise();
+            Some(Distribution {
+                n: 1000,
+                mean: Some(mean),
+                p95: Some(mean),
+                ..Distribution::default()
+            })
+        };
+        let latency = Latencies {
+            ttft_ms: distribution(ttft),
+            tpot_ms: distribution(tpot),
+            itl_ms: distribution(tpot),
+            e2e_ms: distribution(e2e * 1e3),
+            ..Latencies::default()
+        };
+        let rate = rate * noise();
+        rung(level, rate, latency)
+    }
+
+    /// The highest whole level that meets the SLA.
+    fn truth(&self, sla: &Sla) -> u32 {
+        (1..=1024)
+            .take_while(|level| {
+                judge(&self.rung(*level, || 1.0), sla)
+                    .iter()
+                    .all(|outcome| outcome.pass == Some(true))
+            })
+            .last()
+            .unwrap_or(0)
+    }
+}
+
+fn rung(level: u32, rate: f64, latency: Latencies) -> RungReport {
+    RungReport {
+        concurrency: level,
+        order: 1,
+        validity: Validity::valid(),
+        stopped: StopReason::Enough,
+        warmup_s: None,
+        window_s: Some(60.0),
+        in_flight: InFlight::default(),
+        requests: RequestCounts {
+            sent: 1000,
+            ok: 1000,
+            ..RequestCounts::default()
+        },
+        lengths: Lengths::default(),
+        throughput: Throughput {
+            requests_per_s: Some(rate),
+            output_tokens_per_s: Some(rate * OUTPUT),
+            relative_se: Some(0.01),
+            ..Throughput::default()
+        },
+        latency,
+        sla: Vec::new(),
+        server: ServerSide::default(),
+        client: None,
+    }
+}
+
+/// Runs a search to its end.
+fn run(settings: &SearchSettings, mut measure: impl FnMut(u32) -> RungReport) -> Vec<RungReport> {
+    let search = Search::new(settings.clone());
+    let mut rungs: Vec<RungReport> = Vec::new();
+    loop {
+        match search.next(&rungs) {
+            Next::Measure { level, .. } => {
+                assert!(
+                    search.remaining(&rungs) > 0 || rungs.len() > 12,
+                    "more to come after none"
+                );
+                rungs.push(measure(level));
+            }
+            Next::Finished { why } => {
+                assert!(!why.is_empty());
+                assert_eq!(search.remaining(&rungs), 0);
+                return rungs;
+            }
+        }
+        compare(&mut rungs);
+        assert!(rungs.len() < 200, "never ends");
+    }
+}
+
+const ENGINES: [Engine; 6] = [
+    Engine {
+        slots: 207.0,
+        step: 10.0,
+        each: 0.05,
+    },
+    Engine {
+        slots: 16.0,
+        step: 20.0,
+        each: 1.0,
+    },
+    Engine {
+        slots: 300.0,
+        step: 8.0,
+        each: 0.1,
+    },
+    Engine {
+        slots: 87.0,
+        step: 18.0,
+        each: 0.85,
+    },
+    Engine {
+        slots: 900.0,
+        step: 12.0,
+        each: 0.02,
+    },
+    Engine {
+        slots: 64.0,
+        step: 15.0,
+        each: 0.4,
+    },
+];
+
+const SLAS: [&[&str]; 5] = [
+    &["ttft.p95<=500ms"],
+    &["tpot.p95<=25ms"],
+    &["e2e.p95<=5s"],
+    &["ttft.p95<=2s", "tpot.p95<=60ms"],
+    &["e2e.mean<=30s"],
+];
+
+#[test]
+fn the_limit_is_bracketed_within_the_resolution_in_few_rungs() {
+    let (mut total, mut runs) = (0, 0);
+    for engine in ENGINES {
+        for terms in SLAS {
+            let sla = sla(terms);
+            let truth = engine.truth(&sla);
+            let rungs = run(&settings(sla.clone()), |level| engine.rung(level, || 1.0));
+            let levels: Vec<u32> = rungs.iter().map(|rung| rung.concurrency).collect();
+            let limit = answer(&rungs, &sla, &Demand::default()).limit.unwrap();
+            let [pass, fail] = limit.interval;
+            println!("{terms:?} truth {truth}: {pass:?} {fail:?} {levels:?}");
+            if let Some(pass) = pass {
+                assert!(pass <= f64::from(truth), "{pass} passes beyond {truth}");
+            }
+            if let Some(fail) = fail {
+                assert!(fail > f64::from(truth), "{fail} fails below {truth}");
+            }
+            if let (Some(pass), Some(fail)) = (pass, fail) {
+                assert!(fail / pass <= 1.05 + 1e-9 || fail - pass <= 1.0, "{pass}..{fail}");
+            } else {
+                assert!(truth == 0 || truth == 1024);
+            }
+            assert!(rungs.len() <= 11, "{} rungs: {levels:?}", rungs.len());
+            total += rungs.len();
+            runs += 1;
+        }
+    }
+    let mean = f64::from(total as u32) / f64::from(runs);
+    println!("mean {mean}");
+    assert!(mean <= 9.0, "{mean} rungs on average");
+}
+
+#[test]
+fn noise_of_two_percent_costs_little() {
+    let mut random = StdRng::seed_from_u64(3);
+    for (engine, terms) in [(ENGINES[0], SLAS[0]), (ENGINES[2], SLAS[1])] {
+        let sla = sla(terms);
+        let truth = f64::from(engine.truth(&sla));
+        let (mut squares, mut most, runs) = (0.0, 0, 40);
+        for _ in 0..runs {
+            let rungs = run(&settings(sla.clone()), |level| {
+                engine.rung(level, || random.random_range(0.97..1.03))
+            });
+            most = most.max(rungs.len());
+            let limit = answer(&rungs, &sla, &Demand::default()).limit.unwrap();
+            squares += (f64::from(limit.concurrency.unwrap()) / truth - 1.0).powi(2);
+        }
+        let error = (squares / f64::from(runs)).sqrt();
+        println!("{terms:?}: RMSE {error}, at most {most} rungs");
+        assert!(error <= 0.06, "{error}");
+        assert!(most <= 14, "{most}");
+    }
+}
+
+#[test]
+fn the_knee_is_found_near_its_truth() {
+    for engine in [ENGINES[0], ENGINES[3], ENGINES[5]] {
+        let rungs = run(&settings(sla(&["ttft.p95<=2s"])), |level| {
+            engine.rung(level, || 1.0)
+        });
+        let plan = answer(&rungs, &sla(&["ttft.p95<=2s"]), &Demand::default());
+        let most = engine.at(1024.0).3;
+        let truth = (1..1024)
+            .find(|level| engine.at(f64::from(*level)).3 >= 0.95 * most)
+            .unwrap();
+        let knee = plan.knee.unwrap();
+        let ratio = knee.concurrency / f64::from(truth);
+        assert!((0.9..=1.1).contains(&ratio), "{} for {truth}", knee.concurrency);
+        let onset = plan.queue_onset.unwrap().concurrency;
+        assert!(
+            (onset / engine.slots - 1.0).abs() < 0.03,
+            "{onset} for {}",
+            engine.slots
+        );
+    }
+}
+
+#[test]
+fn levels_alone_mean_exactly_those() {
+    let settings = SearchSettings {
+        ladder: "1,4,16,32".parse().unwrap(),
+        refine: None,
+        max: 32,
+        ..settings(sla(SLAS[0]))
+    };
+    let rungs = run(&settings, |level| ENGINES[1].rung(level, || 1.0));
+    let levels: Vec<u32> = rungs.iter().map(|rung| rung.concurrency).collect();
+    assert_eq!(levels, [1, 4, 16, 32]);
+    assert_eq!(Search::new(settings.clone()).remaining(&[]), 4);
+}
+
+#[test]
+fn a_small_real_engine_is_bracketed_between_its_slots() {
+    // Four levels of a small engine with 16 slots, refined: the limit lies just above the slots.
+    let engine = Engine {
+        slots: 16.0,
+        step: 2.0,
+        each: 1.0,
+    };
+    let settings = SearchSettings {
+        ladder: "1,4,16,32".parse().unwrap(),
+        max: 32,
+        ..settings(sla(&["ttft.p95<=300ms"]))
+    };
+    let rungs = run(&settings, |level| engine.rung(level, || 1.0));
+    let limit = answer(&rungs, &settings.sla, &Demand::default()).limit.unwrap();
+    assert_eq!(limit.concurrency, Some(engine.truth(&settings.sla)));
+    assert!(limit.reason.contains("wait for a slot"), "{}", limit.reason);
+    let levels: Vec<u32> = rungs.iter().map(|rung| rung.concurrency).collect();
+    println!("{levels:?} {limit:?}");
+    assert!(rungs.len() <= 9, "{levels:?}");
+}
+
+#[test]
+fn a_linear_ttft_within_bounds_is_found_within_eleven_rungs() {
+    // TTFT = 200 + 50 (c - 10) ms above 10 users: 2 s is reached at 46, and passes strictly below.
+    let settings = SearchSettings {
+        max: 200,
+        ..settings(sla(&["ttft.p95<2s"]))
+    };
+    let rungs = run(&settings, |level| {
+        let ttft = 200.0 + 50.0 * f64::from(level.saturating_sub(10));
+        let distribution = |mean: f64| {
+            Some(Distribution {
+                n: 1000,
+                mean: Some(mean),
+                p95: Some(mean),
+                ..Distribution::default()
+            })
+        };
+        let latency = Latencies {
+            ttft_ms: distribution(ttft),
+            e2e_ms: distribution(ttft + 100.0),
+            ..Latencies::default()
+        };
+        rung(level, f64::from(level) / (ttft + 100.0) * 1e3, latency)
+    });
+    let limit = answer(&rungs, &settings.sla, &Demand::default()).limit.unwrap();
+    assert!((43..=45).contains(&limit.concurrency.unwrap()), "{limit:?}");
+    assert!(rungs.len() <= 11, "{}", rungs.len());
+}
+
+#[test]
+fn a_pass_above_a_fail_is_measured_once_more() {
+    let engine = ENGINES[4];
+    let mut seen = 0;
+    let rungs = run(&settings(sla(SLAS[0])), |level| {
+        let mut rung = engine.rung(level, || 1.0);
+        if level == 64 {
+            seen += 1;
+            if seen == 1 {
+                rung.latency.ttft_ms.as_mut().unwrap().p95 = Some(1e4);
+            }
+        }
+        rung
+    });
+    assert_eq!(seen, 2);
+    let limit = answer(&rungs, &sla(SLAS[0]), &Demand::default()).limit.unwrap();
+    assert!(limit.concurrency.unwrap() > 256, "the second rung stands");
+}
+
+#[test]
+fn invalid_by_chance_is_measured_once_more_and_by_nature_is_not() {
+    for (verdict, times) in [
+        (Verdict::Unsteady, 2),
+        (Verdict::LoadNotDelivered, 2),
+        (Verdict::CacheWarm, 1),
+        (Verdict::Errors, 1),
+    ] {
+        let rungs = run(&settings(sla(SLAS[0])), |level| {
+            let mut rung = ENGINES[0].rung(level, || 1.0);
+            if level == 1024 {
+                rung.validity.verdict = verdict;
+            }
+            rung
+        });
+        let measured = rungs.iter().filter(|rung| rung.concurrency == 1024).count();
+        assert_eq!(measured, times, "{verdict:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Whatever the server does, every level lies within the bounds, none is measured more than twice, the budget
+    /// holds, and the search ends; and the answer is the same function of the rungs, free of NaN.
+    #[test]
+    fn bounds_and_budgets_are_hard(
+        seed in any::<u64>(),
+        min in 1_u32..200,
+        span in 0_u32..3000,
+        levels in proptest::collection::btree_set(1_u32..2000, 1..5),
+        resolution in prop_oneof![Just(None), (0.001_f64..0.5).prop_map(Some)],
+        max_rungs in prop_oneof![Just(None), (0_u32..20).prop_map(Some)],
+        sense in 0.0_f64..1.0,
+    ) {
+        let mut random = StdRng::seed_from_u64(seed);
+        let settings = SearchSettings {
+            ladder: plimsoll_run::ladder::Ladder::new(levels.into_iter().collect()).unwrap(),
+            refine: resolution,
+            min,
+            max: min + span,
+            max_rungs,
+            sla: sla(&["ttft.p95<=500ms", "tpot.p95<=25ms"]),
+        };
+        let rungs = run(&settings, |level| {
+            let engine = ENGINES[seed as usize % ENGINES.len()];
+            let mut rung = engine.rung(level, || 1.0);
+            if random.random::<f64>() > sense {
+                let factor = random.random_range(-8.0..8.0_f64).exp();
+                rung.throughput.requests_per_s = random.random_bool(0.9).then_some(factor);
+                rung.throughput.output_tokens_per_s = random.random_bool(0.9).then(|| {
+                    if random.random_bool(0.1) { 0.0 } else { factor * 50.0 }
+                });
+                if let Some(ttft) = rung.latency.ttft_ms.as_mut() {
+                    ttft.p95 = random.random_bool(0.9).then_some(500.0 * factor);
+                    ttft.mean = random.random_bool(0.9).then_some(400.0 * factor);
+                }
+                rung.validity.verdict = [
+                    Verdict::Valid, Verdict::Valid, Verdict::Valid, Verdict::Errors, Verdict::Unsteady,
+                    Verdict::CacheWarm, Verdict::TooFewSamples, Verdict::StreamBuffered,
+                ][random.random_range(0..8)];
+                if random.random_bool(0.2) {
+                    rung.requests.failed = 500;
+                }
+            }
+            rung
+        });
+        for rung in &rungs {
+            prop_assert!((min..=min + span).contains(&rung.concurrency));
+            let times = rungs.iter().filter(|other| other.concurrency == rung.concurrency).count();
+            prop_assert!(times <= 2);
+        }
+        if let Some(most) = max_rungs {
+            prop_assert!(rungs.len() <= most as usize);
+        }
+        let demand = Demand {
+            peak: Some("40rps".parse().unwrap()),
+            price_per_hour: Some(4.2),
+            arrival_cv2: 4.0,
+            ..Demand::default()
+        };
+        let plan = answer(&rungs, &settings.sla, &demand);
+        let debug = format!("{plan:?}");
+        prop_assert!(!debug.contains("NaN") && !debug.contains("inf"), "{debug}");
+        prop_assert_eq!(&plan, &answer(&rungs, &settings.sla, &demand));
+        if let Some(limit) = plan.limit.as_ref().and_then(|limit| limit.concurrency) {
+            let last = rungs.iter().rfind(|rung| rung.concurrency == limit && rung.validity.may_decide()).unwrap();
+            prop_assert!(judge(last, &settings.sla).iter().all(|outcome| outcome.pass == Some(true)));
+        }
+    }
+}
