@@ -9,10 +9,20 @@ use plimsoll_run::rung::RungReport;
 /// it says, and the warm-up finds that out. `None` while nothing has been measured.
 #[must_use]
 pub fn expected_response(rungs: &[RungReport], level: u32) -> Option<Duration> {
-    let distance = |rung: &RungReport| (f64::from(rung.concurrency.max(1)) / f64::from(level.max(1))).ln().abs();
+    let distance = |rung: &RungReport| {
+        (f64::from(rung.concurrency.max(1)) / f64::from(level.max(1)))
+            .ln()
+            .abs()
+    };
     rungs
         .iter()
-        .filter_map(|rung| Some((distance(rung), rung.concurrency, rung.latency.e2e_ms.as_ref()?.mean?)))
+        .filter_map(|rung| {
+            Some((
+                distance(rung),
+                rung.concurrency,
+                rung.latency.e2e_ms.as_ref()?.mean?,
+            ))
+        })
         .min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))
         .map(|(_, _, mean)| plimsoll_run::units::from_ms(mean))
 }
