@@ -45,12 +45,24 @@ impl Answer {
     }
 
     /// Reads it as the reply to a workload's request.
-    pub(crate) fn read(mut self, line: &Line) -> RequestRecord {
-        self.flight.buffers.body = self.body;
+    fn read(&mut self, line: &Line) -> RequestRecord {
+        std::mem::swap(&mut self.flight.buffers.body, &mut self.body);
         reply::read(&mut self.flight, &self.ending, &line.redactor);
-        self.flight.record
+        std::mem::swap(&mut self.flight.buffers.body, &mut self.body);
+        self.flight.record.clone()
     }
 }
+
+/// A reply to a request of the workload's kind, read.
+pub(crate) struct Reply {
+    pub answer: Answer,
+    pub record: RequestRecord,
+}
+
+/// How often a request that failed is tried again: a server that fails some requests can still be measured.
+const RETRIES: u32 = 2;
+/// How long to wait before that.
+const PAUSE: Duration = Duration::from_millis(300);
 
 impl<'a> Asker<'a> {
     pub(crate) fn new(line: &'a Line) -> Self {
@@ -116,6 +128,36 @@ impl<'a> Asker<'a> {
                 return Err(error);
             }
             return Ok(answer);
+        }
+    }
+
+    /// Posts a request and reads its reply. One that failed is tried again; `silence_too` says whether that goes for
+    /// one that was never answered.
+    pub(crate) async fn generate(
+        &mut self,
+        body: &Bytes,
+        within: Duration,
+        silence_too: bool,
+    ) -> Result<Reply, PrepareError> {
+        let line = self.line;
+        let mut retries = RETRIES;
+        loop {
+            let outcome = self.ask(|| line.post(body.clone()), within).await;
+            let again = match &outcome {
+                Ok(answer) => matches!(answer.status, 429 | 500 | 502 | 503 | 504),
+                Err(PrepareError::Broken { .. }) => true,
+                Err(PrepareError::Silent { .. }) => silence_too && retries == RETRIES,
+                Err(_) => false,
+            };
+            if !(again && retries > 0) {
+                let mut answer = outcome?;
+                let record = answer.read(line);
+                if retries == 0 || record.ok() || !answer.ok() || reply::looks_like_html(&answer.body) {
+                    return Ok(Reply { answer, record });
+                }
+            }
+            retries -= 1;
+            tokio::time::sleep(PAUSE).await;
         }
     }
 

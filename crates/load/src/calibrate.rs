@@ -40,6 +40,7 @@ pub(crate) async fn calibrate(
         shape,
         seed,
         nth: 0,
+        probe: first.ended.saturating_sub(first.sent),
     };
     let mut notes = Vec::new();
 
@@ -146,6 +147,8 @@ struct Rounds<'a, 'b> {
     shape: &'a Shape,
     seed: u64,
     nth: u64,
+    /// How long the capability probe took.
+    probe: Duration,
 }
 
 impl Rounds<'_, '_> {
@@ -165,36 +168,24 @@ impl Rounds<'_, '_> {
     /// The server's count of a prompt of so many words, by a request for one token.
     async fn count(&mut self, words: u32) -> Result<Option<u32>, PrepareError> {
         let body = self.shape.whole().template().body(&self.prompt(words), 1);
-        let line = self.asker.line;
-        // A long prompt on a slow server: as long as any request may take, within reason.
-        let within = line.patience.whole.min(Duration::from_secs(60));
-        let answer = self.asker.ask(|| line.post(body.clone()), within).await?;
-        if !answer.ok() {
-            return Ok(None);
-        }
-        Ok(answer.read(line).input_tokens)
+        let within = self.patience(words, 1);
+        let reply = self.asker.generate(&body, within, true).await?;
+        Ok(reply.record.input_tokens.filter(|_| reply.answer.ok()))
     }
 
     /// One request of the workload's mean lengths.
     async fn full(&mut self, words: u32, workload: &Workload) -> Result<RequestRecord, PrepareError> {
-        let body = self
-            .shape
-            .template()
-            .body(&self.prompt(words), workload.output_tokens.mean);
-        let line = self.asker.line;
-        let answer = self
-            .asker
-            .ask(|| line.post(body.clone()), line.patience.whole)
-            .await?;
-        let (url, status, message) = (line.endpoint.url(), answer.status, answer.message(line));
-        let ok = answer.ok();
-        let record = answer.read(line);
-        match &record.failure {
-            None => Ok(record),
-            Some(_) if !ok => Err(PrepareError::Refused {
+        let output = workload.output_tokens.mean;
+        let body = self.shape.template().body(&self.prompt(words), output);
+        let within = self.patience(words, output);
+        let reply = self.asker.generate(&body, within, true).await?;
+        let url = self.asker.line.endpoint.url();
+        match &reply.record.failure {
+            None => Ok(reply.record),
+            Some(_) if !reply.answer.ok() => Err(PrepareError::Refused {
                 url,
-                status,
-                message,
+                status: reply.answer.status,
+                message: reply.answer.message(self.asker.line),
                 remedy: "check that --input-tokens and --output-tokens together fit into the model's context",
             }),
             Some(failure) => Err(PrepareError::Failed {
@@ -204,6 +195,14 @@ impl Rounds<'_, '_> {
                 remedy: "look into the server's log",
             }),
         }
+    }
+
+    /// How long a request may take on an idle endpoint that answered the probe as it did: generous, but no server
+    /// that forgets a request is waited for until the request timeout.
+    fn patience(&self, words: u32, output: u32) -> Duration {
+        let prefill = Duration::from_millis(5) * words;
+        let decode = self.probe * (2 + output / crate::capability::OUTPUT);
+        (Duration::from_secs(30) + prefill + 10 * decode).min(self.asker.line.patience.whole)
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use plimsoll_run::request::{FailureClass, RequestRecord};
 
-use crate::ask::{Answer, Asker};
+use crate::ask::{Answer, Asker, Reply};
 use crate::error::PrepareError;
 use crate::prompt::{self, Which};
 use crate::reply;
@@ -13,7 +13,7 @@ use crate::shape::{Field, Shape};
 /// Words of the probe's prompt.
 pub(crate) const WORDS: u32 = 8;
 /// Reply tokens of the probe: enough to see that a stream is one.
-const OUTPUT: u32 = 4;
+pub(crate) const OUTPUT: u32 = 4;
 
 /// What the probe found.
 #[derive(Debug, Clone)]
@@ -44,12 +44,14 @@ pub(crate) async fn probe(
             nth: attempt,
         };
         let body = shape.template().body(&prompt::of_words(which, WORDS), OUTPUT);
-        let line = asker.line;
-        asker.ask(|| line.post(body.clone()), within).await
+        asker.generate(&body, within, false).await
     };
     let mut named = Vec::new();
     let mut guessed = Vec::new();
-    let mut answer = ask(asker, &shape).await?;
+    let Reply {
+        mut answer,
+        mut record,
+    } = ask(asker, &shape).await?;
     while matches!(answer.status, 400 | 422) {
         let message = String::from_utf8_lossy(&answer.body).into_owned();
         let Some((less, dropped)) = less(&shape, &message) else {
@@ -62,7 +64,7 @@ pub(crate) async fn probe(
             None => {}
         }
         shape = less;
-        answer = ask(asker, &shape).await?;
+        Reply { answer, record } = ask(asker, &shape).await?;
     }
     // A guess may have cost fields that had nothing to do with it: all but the last guess get a second chance.
     if answer.ok()
@@ -75,8 +77,9 @@ pub(crate) async fn probe(
             .filter(|field| shape.has(*field) || innocent.contains(field))
             .collect();
         let second = ask(asker, &fuller).await?;
-        if second.ok() {
-            (shape, answer, guessed) = (fuller, second, vec![culprit]);
+        if second.answer.ok() {
+            (shape, guessed) = (fuller, vec![culprit]);
+            Reply { answer, record } = second;
         }
     }
     if !answer.ok() {
@@ -108,8 +111,7 @@ pub(crate) async fn probe(
             "the endpoint did not stream although asked to: TTFT and TPOT cannot be measured".to_owned(),
         );
     }
-    let reply = answer.read(asker.line);
-    if let Some(failure) = &reply.failure
+    if let Some(failure) = &record.failure
         // A reply of four tokens may well show no text; anything else would fail under load too.
         && failure.class != FailureClass::EmptyResponse
     {
@@ -124,16 +126,21 @@ pub(crate) async fn probe(
             },
         });
     }
-    Ok(Found { shape, notes, reply })
+    Ok(Found {
+        shape,
+        notes,
+        reply: record,
+    })
 }
 
 /// A shape with one thing less, guided by what the refusal names; `None` when there is nothing left to give up.
 /// The field is `None` when only the name of the limit changed.
 fn less(shape: &Shape, message: &str) -> Option<(Shape, Option<Field>)> {
-    if !shape.completion_limit && message.contains("max_completion_tokens") {
-        let mut other = shape.clone();
-        other.completion_limit = true;
-        return Some((other, None));
+    let mut renamed = shape.clone();
+    renamed.completion_limit = true;
+    let renamed = (!shape.completion_limit).then_some((renamed, None));
+    if message.contains("max_completion_tokens") && renamed.is_some() {
+        return renamed;
     }
     if let Some(field) = shape.fields.iter().find(|field| message.contains(field.name())) {
         return Some((shape.without(*field), Some(*field)));
@@ -141,10 +148,13 @@ fn less(shape: &Shape, message: &str) -> Option<(Shape, Option<Field>)> {
     if blames_model(message) || blames_length(message) {
         return None;
     }
-    shape
-        .fields
-        .first()
-        .map(|field| (shape.without(*field), Some(*field)))
+    if message.contains("max_tokens") && renamed.is_some() {
+        return renamed;
+    }
+    match shape.fields.first() {
+        Some(field) => Some((shape.without(*field), Some(*field))),
+        None => renamed,
+    }
 }
 
 fn blames_model(message: &str) -> bool {
@@ -220,6 +230,18 @@ mod tests {
         assert!(less(&full, "The model `x` does not exist.").is_none());
         let mut bare = full.clone();
         bare.fields.clear();
-        assert!(less(&bare, "bad request").is_none());
+        let (renamed, field) = less(&bare, "bad request").unwrap();
+        assert!(renamed.completion_limit && field.is_none());
+        assert!(less(&renamed, "bad request").is_none());
+        assert_eq!(
+            less(&full, "Unrecognized request argument supplied: max_tokens"),
+            Some((
+                Shape {
+                    completion_limit: true,
+                    ..full.clone()
+                },
+                None
+            ))
+        );
     }
 }

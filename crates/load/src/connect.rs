@@ -88,14 +88,20 @@ impl Wire {
 impl Link {
     /// Opens a connection.
     pub(crate) async fn dial(&self) -> Result<Wire, DialError> {
-        match tokio::time::timeout(self.timeout, self.dial_all()).await {
+        let until = tokio::time::Instant::now() + self.timeout;
+        let seconds = self.timeout.as_secs_f64();
+        let Ok(socket) = tokio::time::timeout_at(until, self.reach()).await else {
+            return Err(DialError {
+                class: FailureClass::Connect,
+                message: format!("no connection to {} within {seconds} s", self.named()),
+            });
+        };
+        match tokio::time::timeout_at(until, self.secure(socket?)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(DialError {
-                class: FailureClass::Connect,
+                class: FailureClass::Tls,
                 message: format!(
-                    "no connection to {} within {} s",
-                    self.named(),
-                    self.timeout.as_secs_f64()
+                    "no answer to the TLS handshake within {seconds} s; check that the port speaks TLS, or write http://"
                 ),
             }),
         }
@@ -107,11 +113,11 @@ impl Link {
             .map_or_else(|| "(no address)".to_owned(), ToString::to_string)
     }
 
-    async fn dial_all(&self) -> Result<Wire, DialError> {
+    async fn reach(&self) -> Result<TcpStream, DialError> {
         let mut last = None;
         for address in &self.addresses {
             match TcpStream::connect(address).await {
-                Ok(socket) => return self.secure(socket).await,
+                Ok(socket) => return Ok(socket),
                 Err(error) => last = Some((address, error)),
             }
         }

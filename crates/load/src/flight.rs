@@ -141,12 +141,9 @@ impl Flight {
             let event = &body[start..end];
             start = end;
             marks.push(Mark { end, at_ns });
-            match look(event, *tail) {
-                Some(seen) => {
-                    *tail = seen;
-                    *events += u64::from(seen != Tail::Done);
-                }
-                None => {}
+            if let Some(seen) = look(event, *tail) {
+                *tail = seen;
+                *events += u64::from(seen != Tail::Done);
             }
         });
         Ok(())

@@ -232,8 +232,10 @@ fn drive(rung: &Rung, conduct: &mut Conduct, held: &Held, watch: &Watch) -> Driv
         let in_flight = held.board.in_flight(window.map(|w| (w.opens, w.closes)));
         let step = conduct.tick(now, held.board.chunks(), in_flight.of_window);
         let window = conduct.window();
-        if opened.is_none() && window.is_some() {
-            opened = Some(Reading::take(&held.thread_ids()));
+        if opened.is_none() && window.is_some_and(|window| window.opens <= now) {
+            // A thread that has not yet said who it is will have at the next tick.
+            let threads = held.thread_ids();
+            opened = (threads.len() == held.thread_ids.len()).then(|| Reading::take(&threads));
         }
         if closed.is_none() && window.is_some_and(|window| window.closes <= now) {
             closed = Some(Reading::take(&held.thread_ids()));

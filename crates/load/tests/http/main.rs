@@ -1,0 +1,13 @@
+//! The load generator against a server that answers exactly as told, over real HTTP on loopback.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "what a test relies on and does not get fails it"
+)]
+
+mod harness;
+mod hold;
+mod ready;
+mod refuse;
+mod timing;
+mod tls;
