@@ -17,6 +17,8 @@ struct Reading {
     first_answer: Option<Duration>,
     last_event: Option<Duration>,
     text_without_stamp: bool,
+    /// An event of this dialect was among them.
+    spoken: bool,
     finished: bool,
     done: bool,
     counted: bool,
@@ -121,6 +123,7 @@ impl Reading {
         match serde_json::from_slice::<Event>(&data) {
             Ok(event) => {
                 self.last_event = Some(at);
+                self.spoken |= event.choices.is_some() || event.usage.is_some();
                 let bears = self.take(&event, record);
                 if bears {
                     self.chunks.push(at);
@@ -216,6 +219,12 @@ fn verdict(
         Ending::Failed(class, message) => return Some((*class, message.clone())),
         Ending::Complete | Ending::HeldOpen => {}
     }
+    if !reading.spoken && !reading.done && reading.last_event.is_some() {
+        return Some((
+            FailureClass::Malformed,
+            "no event of the stream has `choices`: it is another dialect".to_owned(),
+        ));
+    }
     if !reading.finished && !reading.done {
         return Some((
             FailureClass::TruncatedStream,
@@ -260,3 +269,6 @@ pub(crate) fn looks_like_html(body: &[u8]) -> bool {
     let start = start.get(..15).unwrap_or(start).to_ascii_lowercase();
     start.starts_with(b"<!doctype html") || start.starts_with(b"<html") || start.starts_with(b"<head")
 }
+
+#[cfg(test)]
+mod captured;

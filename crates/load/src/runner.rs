@@ -297,3 +297,6 @@ fn interrupt(
         busiest,
     }
 }
+
+#[cfg(test)]
+mod cases;
