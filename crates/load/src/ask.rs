@@ -104,7 +104,7 @@ impl<'a> Asker<'a> {
             let ending = exchange(&mut wire, request(), &mut flight, patience, || {}, |_| {}).await;
             flight.record.ended = flight.since(wire.clock.last_read());
             let Some(status) = flight.record.status else {
-                if wire.used
+                if wire.replies > 0
                     && !wire.clock.answered()
                     && !matches!(ending, Ending::Failed(FailureClass::Deadline, _))
                 {
@@ -114,7 +114,7 @@ impl<'a> Asker<'a> {
                 return Err(unanswered(ending, wire.clock.first_byte(), url(), within));
             };
             if matches!(ending, Ending::Complete) {
-                wire.used = true;
+                wire.replies += 1;
                 self.wire = Some(wire);
             }
             let body = std::mem::take(&mut flight.buffers.body);

@@ -52,8 +52,8 @@ pub(crate) struct Wire {
     pub drive: Drive,
     /// When they moved.
     pub clock: Rc<WireClock>,
-    /// Whether it has answered a request: only then may its death be that of an idle connection.
-    pub used: bool,
+    /// Replies it has brought: only after one may its death be that of an idle connection.
+    pub replies: u64,
 }
 
 /// The moving part of a connection, polled in the task that waits for the reply.
@@ -158,7 +158,7 @@ impl Link {
             send,
             drive: Drive(Some(connection)),
             clock,
-            used: false,
+            replies: 0,
         })
     }
 }

@@ -111,12 +111,11 @@ impl Drop for Airborne<'_> {
 /// Runs a slot from `start` after the rung's start until the board says stop.
 pub(crate) async fn run(crew: Rc<Crew>, slot: u32, start: Duration) {
     tokio::time::sleep_until((crew.origin + start).into()).await;
-    let mut wire = None;
+    let mut kept = Kept::default();
     let mut backoff = Backoff::default();
     let mut nth = 0;
     let mut ready = crew.draw(slot, nth);
     let mut scheduled = start;
-    // A server that holds connections open after [DONE] costs the grace only once.
     while crew.board.issuing() {
         let now = crew.now();
         let mut record = RequestRecord::begun(0, slot, scheduled, now);
@@ -141,7 +140,7 @@ pub(crate) async fn run(crew: Rc<Crew>, slot: u32, start: Duration) {
         .body;
         let mut next = None;
         let Some(flight) = &mut airborne.flight else { break };
-        let ending = fly(&crew, &mut wire, body, flight, &mut || {
+        let ending = fly(&crew, &mut kept, body, flight, &mut || {
             next = Some(crew.draw(slot, nth));
         })
         .await;
@@ -176,10 +175,50 @@ fn wait(backoff: &mut Backoff, flight: &Flight, ending: &Ending, took: Duration)
     backoff.after(took, asked)
 }
 
+/// The slot's connection between requests.
+#[derive(Default)]
+struct Kept {
+    wire: Option<Wire>,
+    /// Connections in a row that died idle after a single reply.
+    died_after_one: u32,
+}
+
+impl Kept {
+    /// A connection that can take a request; `None` when there is none and one must be opened.
+    async fn take(&mut self) -> Option<Wire> {
+        let mut wire = self.wire.take()?;
+        if wire.ready().await {
+            return Some(wire);
+        }
+        self.died(&wire);
+        None
+    }
+
+    fn died(&mut self, wire: &Wire) {
+        self.died_after_one = if wire.replies == 1 {
+            self.died_after_one + 1
+        } else {
+            0
+        };
+    }
+
+    /// Keeps a connection whose reply was taken in whole, unless the server has a way of closing it unannounced after
+    /// every reply: then the next request would only run into a closing door.
+    fn keep(&mut self, mut wire: Wire) {
+        wire.replies += 1;
+        if wire.replies > 1 {
+            self.died_after_one = 0;
+        }
+        if self.died_after_one < 2 {
+            self.wire = Some(wire);
+        }
+    }
+}
+
 /// Sends one request and takes in its reply, on the slot's connection or a fresh one.
 async fn fly(
     crew: &Crew,
-    kept: &mut Option<Wire>,
+    kept: &mut Kept,
     body: Bytes,
     flight: &mut Flight,
     after_send: &mut dyn FnMut(),
@@ -187,24 +226,19 @@ async fn fly(
     let line = &crew.orders.line;
     let mut numbered = false;
     loop {
-        let idle = match kept.take() {
-            Some(mut wire) => wire.ready().await.then_some(wire),
-            None => None,
-        };
-        let mut wire = match idle {
-            Some(wire) => wire,
-            None => match line.link.dial().await {
-                Ok(wire) => wire,
-                Err(error) => {
-                    flight.record.index = crew.board.next_index();
-                    return Ending::Failed(error.class, error.message);
-                }
-            },
+        let idle = kept.take().await;
+        let dialled = match idle {
+            Some(wire) => Ok(wire),
+            None => line.link.dial().await,
         };
         if !numbered {
             numbered = true;
             flight.record.index = crew.board.next_index();
         }
+        let mut wire = match dialled {
+            Ok(wire) => wire,
+            Err(error) => return Ending::Failed(error.class, error.message),
+        };
         let mut before = flight.events;
         let counter = crew.board.chunks_of(crew.thread);
         let mut count = |events: u64| {
@@ -223,15 +257,15 @@ async fn fly(
         let died_idle = matches!(
             ending,
             Ending::Failed(FailureClass::Headers | FailureClass::Write, _)
-        ) && wire.used
+        ) && wire.replies > 0
             && !wire.clock.answered();
         if died_idle {
+            kept.died(&wire);
             flight.record.retries += 1;
             continue;
         }
         if matches!(ending, Ending::Complete) {
-            wire.used = true;
-            *kept = Some(wire);
+            kept.keep(wire);
         }
         return ending;
     }
