@@ -1,1 +1,37 @@
-fn main() {}
+//! `plimsoll`: finds the load line of an LLM inference endpoint.
+//!
+//! This crate holds arguments, progress and exit codes; it computes no number. One file a subcommand.
+
+mod arguments;
+mod exit;
+mod interrupt;
+mod plan;
+mod progress;
+mod report;
+mod settings;
+mod simulate;
+mod sweep;
+mod sweep_file;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::arguments::{Arguments, Command};
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Sweep(arguments) => sweep::run(*arguments),
+        Command::Plan(arguments) => plan::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
+        Command::Simulate(arguments) => simulate::run(&arguments),
+    };
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            // One line, causes included: `{:#}` joins an error's chain with colons.
+            eprintln!("plimsoll: {:#}", failure.error);
+            failure.exit.into()
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! The command line, as clap reads it. [`crate::settings`] says what it means.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use plimsoll_run::ladder::Ladder;
+use plimsoll_run::peak::Peak;
+use plimsoll_run::sla::SlaTerm;
+use plimsoll_run::target::Dialect;
+use plimsoll_run::units::{UnitError, parse_duration};
+use plimsoll_run::workload::TokenLength;
+
+/// Finds the load line of an LLM inference endpoint: the best concurrency, the concurrency at which latency
+/// breaks the SLA, and the instances that a peak needs.
+#[derive(Debug, Parser)]
+#[command(name = "plimsoll", version, propagate_version = true, max_term_width = 110)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Sweep an endpoint: raise concurrency in stages and answer with the three planning numbers
+    Sweep(Box<SweepArguments>),
+    /// Planning numbers again from a saved run, under another SLA, peak or price; sends nothing
+    Plan(PlanArguments),
+    /// A saved run as html, csv, markdown or json
+    Report(ReportArguments),
+    /// Serve the simulated engine over HTTP, OpenAI-compatible
+    Simulate(SimulateArguments),
+}
+
+/// What `sweep` prints on stdout at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SweepFormat {
+    /// Table and answer for a person
+    Table,
+    /// run.json
+    Json,
+    /// One row a rung
+    Csv,
+    /// For a document or a pull request
+    Markdown,
+}
+
+/// Formats of `report`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// Table and answer for a person
+    Table,
+    /// run.json
+    Json,
+    /// One row a rung
+    Csv,
+    /// For a document or a pull request
+    Markdown,
+    /// One self-contained page
+    Html,
+}
+
+/// `plimsoll sweep`.
+#[derive(Debug, Args)]
+pub struct SweepArguments {
+    /// A URL, a target named in the sweep file, `sim` for the quick simulated engine, or `sim:MODEL@INSTANCE`
+    pub target: String,
+
+    /// Sweep file; flags win over it [default: plimsoll.toml where there is one]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// How the endpoint is spoken to: openai-chat or openai-completions [default: by the URL's route, else chat]
+    #[arg(long, help_heading = "Target")]
+    pub dialect: Option<Dialect>,
+    /// Model to ask for [default: the one the endpoint lists]
+    #[arg(long, help_heading = "Target")]
+    pub model: Option<String>,
+    /// API key, sent as a bearer token (visible in the process list: prefer --api-key-env)
+    #[arg(
+        long,
+        value_name = "KEY",
+        help_heading = "Target",
+        conflicts_with = "api_key_env"
+    )]
+    pub api_key: Option<String>,
+    /// Environment variable that holds the API key
+    #[arg(long, value_name = "NAME", help_heading = "Target")]
+    pub api_key_env: Option<String>,
+    /// Extra request header, `Name: value` (repeatable)
+    #[arg(
+        long = "header",
+        short = 'H',
+        value_name = "NAME: VALUE",
+        help_heading = "Target"
+    )]
+    pub headers: Vec<String>,
+    /// Route to send requests to, instead of the dialect's own
+    #[arg(long, value_name = "PATH", help_heading = "Target")]
+    pub endpoint_path: Option<String>,
+    /// Do not verify TLS certificates
+    #[arg(long, help_heading = "Target")]
+    pub insecure: bool,
+    /// Trust the certificates in this PEM file as well
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Target",
+        conflicts_with = "insecure"
+    )]
+    pub ca_file: Option<PathBuf>,
+    /// Connect directly whatever the environment says (this version always connects directly)
+    #[arg(long, help_heading = "Target")]
+    pub no_proxy: bool,
+    /// Run the simulated engine's clock this many times faster (only with `sim`): levels stay, rates grow
+    #[arg(long, value_name = "FACTOR", value_parser = parse_speed, help_heading = "Target")]
+    pub speed: Option<f64>,
+
+    /// Prompt length in tokens, MEAN or MEAN:STDDEV [default: 1024; a sim preset has its own]
+    #[arg(long, value_name = "MEAN[:STDDEV]", help_heading = "Workload")]
+    pub input_tokens: Option<TokenLength>,
+    /// Reply length in tokens, MEAN or MEAN:STDDEV [default: 256; a sim preset has its own]
+    #[arg(long, value_name = "MEAN[:STDDEV]", help_heading = "Workload")]
+    pub output_tokens: Option<TokenLength>,
+    /// Ask for whole replies instead of streams (TTFT, TPOT and ITL are then unknown)
+    #[arg(long, help_heading = "Workload")]
+    pub no_stream: bool,
+    /// All randomness of the run follows from it [default: 42]
+    #[arg(long, help_heading = "Workload")]
+    pub seed: Option<u64>,
+
+    /// Levels to hold, ascending, exactly these unless --resolution is given too [default: 64,256,1024, refined]
+    #[arg(long, value_name = "C,C,...", help_heading = "Sweep")]
+    pub levels: Option<Ladder>,
+    /// Lowest level that may be tried [default: 1]
+    #[arg(long, value_name = "C", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "Sweep")]
+    pub min: Option<u32>,
+    /// Highest level that may be tried [default: 1024]
+    #[arg(long, value_name = "C", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "Sweep")]
+    pub max: Option<u32>,
+    /// Refine between the levels until the answer is known to this fraction [default: 0.05]
+    #[arg(long, value_name = "FRACTION", value_parser = parse_resolution, help_heading = "Sweep")]
+    pub resolution: Option<f64>,
+    /// Start no rung that would end later than this, such as 15m
+    #[arg(long, value_name = "TIME", value_parser = parse_positive_duration, help_heading = "Sweep")]
+    pub max_time: Option<Duration>,
+    /// Measure at most so many rungs
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Sweep")]
+    pub max_rungs: Option<u32>,
+    /// Hold every level's window for this long [default: until the evidence suffices]
+    #[arg(long, value_name = "TIME", value_parser = parse_positive_duration, help_heading = "Sweep")]
+    pub rung_time: Option<Duration>,
+    /// End a rung after so many requests
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Sweep")]
+    pub requests: Option<u64>,
+    /// Warm-up before each window; 0 turns it off [default: found from the data]
+    #[arg(long, value_name = "TIME", value_parser = parse_warmup, help_heading = "Sweep")]
+    pub warmup: Option<Duration>,
+
+    /// The numbers to answer.
+    #[command(flatten)]
+    pub question: QuestionArguments,
+
+    /// Folder that run directories are made in [default: runs]
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub out: Option<PathBuf>,
+    /// What to print on stdout at the end
+    #[arg(long, value_enum, default_value_t = SweepFormat::Table, help_heading = "Output")]
+    pub format: SweepFormat,
+    /// Print run.json on stdout and nothing else there (as --format json)
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+    /// No progress
+    #[arg(long, short, help_heading = "Output")]
+    pub quiet: bool,
+    /// Ask nothing (this version never asks)
+    #[arg(long, short, help_heading = "Output")]
+    pub yes: bool,
+}
+
+/// The SLA, the peak and the price: what the planning numbers answer.
+#[derive(Debug, Args)]
+pub struct QuestionArguments {
+    /// SLA term, such as 'ttft.p95<=500ms', 'tpot.p95<=50ms' or 'error_rate<=0.01' (repeatable; all must hold)
+    #[arg(long = "sla", value_name = "TERM", help_heading = "Question")]
+    pub sla: Vec<SlaTerm>,
+    /// Load at the peak, such as 40rps or 3000users:think=20s
+    #[arg(long, help_heading = "Question")]
+    pub peak: Option<Peak>,
+    /// Price of one instance, an hour
+    #[arg(long, value_name = "AMOUNT", value_parser = parse_price, help_heading = "Question")]
+    pub price: Option<f64>,
+    /// Currency of the price [default: USD]
+    #[arg(long, value_name = "CODE", help_heading = "Question")]
+    pub currency: Option<String>,
+    /// Instances to keep beyond what the load needs
+    #[arg(long, value_name = "N", help_heading = "Question")]
+    pub spares: Option<u64>,
+}
+
+/// `plimsoll plan`.
+#[derive(Debug, Args)]
+pub struct PlanArguments {
+    /// A run directory or its run.json
+    pub run: PathBuf,
+    /// What to ask of it, instead of what the run asked.
+    #[command(flatten)]
+    pub question: QuestionArguments,
+    /// Print the document on stdout as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `plimsoll report`.
+#[derive(Debug, Args)]
+pub struct ReportArguments {
+    /// A run directory or its run.json
+    pub run: PathBuf,
+    /// Format
+    #[arg(long, value_enum, default_value_t = ReportFormat::Table)]
+    pub format: ReportFormat,
+    /// Write to this file instead of stdout
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// `plimsoll simulate`.
+#[derive(Debug, Args)]
+pub struct SimulateArguments {
+    /// Model: nemotron-3-nano, llama-3.1-8b, qwen3-30b-a3b [default: the small, quick engine of `sweep sim`]
+    #[arg(long)]
+    pub model: Option<String>,
+    /// Instance type, such as ml.g7e.2xlarge [default: the model's own]
+    #[arg(long, requires = "model")]
+    pub instance: Option<String>,
+    /// Address to listen on; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:8000")]
+    pub listen: SocketAddr,
+    /// Environment variable that holds the API key clients must send; needed for any address but loopback
+    #[arg(long, value_name = "NAME")]
+    pub api_key_env: Option<String>,
+    /// Run the engine's clock this many times faster
+    #[arg(long, value_name = "FACTOR", value_parser = parse_speed, default_value = "1")]
+    pub speed: f64,
+}
+
+fn parse_positive_duration(text: &str) -> Result<Duration, UnitError> {
+    let duration = parse_duration(text)?;
+    if duration.is_zero() {
+        return Err(UnitError::OutOfRange {
+            text: text.to_owned(),
+            range: "must be above 0",
+        });
+    }
+    Ok(duration)
+}
+
+fn parse_warmup(text: &str) -> Result<Duration, UnitError> {
+    if text.trim() == "0" {
+        Ok(Duration::ZERO)
+    } else {
+        parse_duration(text)
+    }
+}
+
+fn parse_resolution(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|value| (0.001..=1.0).contains(value))
+        .ok_or_else(|| "write a fraction from 0.001 to 1, such as 0.05".to_owned())
+}
+
+fn parse_price(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|value: &f64| value.is_finite() && *value >= 0.0)
+        .ok_or_else(|| "write an amount an hour, such as 4.20".to_owned())
+}
+
+fn parse_speed(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|value| (0.01..=1000.0).contains(value))
+        .ok_or_else(|| "write a factor from 0.01 to 1000".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn warm_up_zero_needs_no_unit_and_other_durations_do() {
+        assert_eq!(parse_warmup("0"), Ok(Duration::ZERO));
+        assert_eq!(parse_warmup("2s"), Ok(Duration::from_secs(2)));
+        assert!(parse_warmup("2").is_err());
+        assert!(parse_positive_duration("0s").is_err());
+    }
+}

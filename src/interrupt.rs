@@ -1,0 +1,30 @@
+//! Ctrl-C: the first asks for an orderly stop, the second ends the program at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use plimsoll_run::runner::{Stop, Watch};
+
+use crate::exit::Exit;
+
+/// Whether load is running, so that a first Ctrl-C has something to stop in order.
+pub type UnderLoad = Arc<AtomicBool>;
+
+/// Routes SIGINT and SIGTERM to `watch`. Before there is any load, and on the second signal, the program ends at
+/// once with exit code 130: every file of a run is replaced atomically, so what is on disk is whole.
+///
+/// # Errors
+/// When the handler cannot be installed.
+pub fn listen(watch: Arc<Watch>, under_load: UnderLoad) -> anyhow::Result<()> {
+    ctrlc::set_handler(move || {
+        watch.ask_to_stop();
+        if watch.stop() == Stop::Now || !under_load.load(Ordering::SeqCst) {
+            eprintln!("plimsoll: interrupted");
+            std::process::exit(i32::from(Exit::Interrupted.code()));
+        }
+        eprintln!(
+            "plimsoll: stopping: no new requests, draining for a moment (Ctrl-C again to stop at once)"
+        );
+    })?;
+    Ok(())
+}

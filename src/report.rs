@@ -1,0 +1,56 @@
+//! `plimsoll report`: a saved run in another format.
+
+use std::io::IsTerminal;
+
+use anyhow::Context;
+use plimsoll_report::terminal::{self, Style};
+use plimsoll_run::directory::RunDirectory;
+use plimsoll_run::document::Run;
+use plimsoll_run::rung::TimelineSecond;
+
+use crate::arguments::{ReportArguments, ReportFormat};
+use crate::exit::{Exit, Failure, OrExit};
+
+/// Prints or writes the report.
+pub fn run(arguments: &ReportArguments) -> Result<Exit, Failure> {
+    let (directory, run) = RunDirectory::open(&arguments.run).or_exit(Exit::Usage)?;
+    let text = match arguments.format {
+        ReportFormat::Table => {
+            let style = style();
+            format!(
+                "{}\n{}\n",
+                terminal::table(&run, &style),
+                terminal::answer(&run, &style)
+            )
+        }
+        ReportFormat::Json => run.to_json(),
+        ReportFormat::Csv => plimsoll_report::csv(&run)?,
+        ReportFormat::Markdown => plimsoll_report::markdown(&run),
+        ReportFormat::Html => html(&directory, &run)?,
+    };
+    match &arguments.output {
+        Some(path) => std::fs::write(path, text).with_context(|| path.display().to_string())?,
+        None => print!("{text}"),
+    }
+    Ok(Exit::Done)
+}
+
+/// The page of a run, with the timelines that its directory holds.
+pub fn html(directory: &RunDirectory, run: &Run) -> anyhow::Result<String> {
+    let timelines = run
+        .rungs
+        .iter()
+        .map(|rung| Ok((rung.order, directory.timeline(rung.order, rung.concurrency)?)))
+        .collect::<anyhow::Result<Vec<(u32, Vec<TimelineSecond>)>>>()?;
+    Ok(plimsoll_report::html(run, &timelines))
+}
+
+/// Colours only on a terminal, and not where NO_COLOR says so.
+pub fn style() -> Style {
+    let stdout = std::io::stdout();
+    let terminal = stdout.is_terminal();
+    Style {
+        colour: terminal && std::env::var_os("NO_COLOR").is_none(),
+        width: None,
+    }
+}

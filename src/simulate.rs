@@ -1,0 +1,52 @@
+//! `plimsoll simulate`: the simulated engine over HTTP.
+
+use anyhow::bail;
+use plimsoll_sim::http::{ServeOptions, serve};
+use plimsoll_sim::preset::preset;
+
+use crate::arguments::SimulateArguments;
+use crate::exit::{Exit, Failure, OrExit};
+
+/// Serves until the program is stopped.
+pub fn run(arguments: &SimulateArguments) -> Result<Exit, Failure> {
+    let name = match (&arguments.model, &arguments.instance) {
+        (Some(model), Some(instance)) => format!("sim:{model}@{instance}"),
+        (Some(model), None) => format!("sim:{model}"),
+        (None, _) => "sim".to_owned(),
+    };
+    let preset = preset(&name).or_exit(Exit::Usage)?;
+    let api_key = api_key(arguments).or_exit(Exit::Usage)?;
+    let handle = serve(
+        &preset.spec,
+        &ServeOptions {
+            listen: arguments.listen,
+            speed: arguments.speed,
+            api_key,
+        },
+    )
+    .map_err(|error| anyhow::anyhow!("cannot listen on {}: {error}", arguments.listen))?;
+    println!("{} answers at http://{}/v1", preset.name, handle.addr());
+    if arguments.speed != 1.0 {
+        println!("its clock runs {} times faster", arguments.speed);
+    }
+    handle.wait()?;
+    Ok(Exit::Done)
+}
+
+/// Beyond loopback, clients must show a key.
+fn api_key(arguments: &SimulateArguments) -> anyhow::Result<Option<String>> {
+    let key = match &arguments.api_key_env {
+        Some(name) => match std::env::var(name) {
+            Ok(key) if !key.is_empty() => Some(key),
+            _ => bail!("environment variable `{name}` should hold the API key and is not set"),
+        },
+        None => None,
+    };
+    if key.is_none() && !arguments.listen.ip().is_loopback() {
+        bail!(
+            "{} is not loopback: name a key that clients must send with --api-key-env",
+            arguments.listen
+        );
+    }
+    Ok(key)
+}

@@ -1,0 +1,220 @@
+//! The TOML sweep file. Whatever a flag can say can stand here; flags win.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use plimsoll_run::nearest::nearest;
+use plimsoll_run::peak::Peak;
+use plimsoll_run::sla::SlaTerm;
+use plimsoll_run::target::Dialect;
+use plimsoll_run::workload::TokenLength;
+use serde::{Deserialize, Deserializer};
+
+/// Looked for in the current folder when `--config` names no other.
+pub const DEFAULT_FILE: &str = "plimsoll.toml";
+
+/// The file as it is written. Keys are the flags' names.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SweepFile {
+    /// Targets by name.
+    pub targets: BTreeMap<String, TargetTable>,
+    /// What one request looks like.
+    pub workload: WorkloadTable,
+    /// How to climb.
+    pub sweep: SweepTable,
+    /// The SLA.
+    pub sla: SlaTable,
+    /// The peak and the price.
+    pub peak: PeakTable,
+}
+
+/// `[targets.NAME]`
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct TargetTable {
+    /// Where it is.
+    pub url: String,
+    #[serde(deserialize_with = "spelled")]
+    pub dialect: Option<Dialect>,
+    pub model: Option<String>,
+    pub api_key_env: Option<String>,
+    pub headers: BTreeMap<String, String>,
+    pub endpoint_path: Option<String>,
+    pub insecure: bool,
+    pub ca_file: Option<PathBuf>,
+}
+
+/// `[workload]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct WorkloadTable {
+    #[serde(deserialize_with = "length")]
+    pub input_tokens: Option<TokenLength>,
+    #[serde(deserialize_with = "length")]
+    pub output_tokens: Option<TokenLength>,
+    pub stream: Option<bool>,
+    pub seed: Option<u64>,
+}
+
+/// `[sweep]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SweepTable {
+    pub levels: Option<Vec<u32>>,
+    pub min: Option<u32>,
+    pub max: Option<u32>,
+    pub resolution: Option<f64>,
+    pub max_time: Option<String>,
+    pub max_rungs: Option<u32>,
+    pub rung_time: Option<String>,
+    pub requests: Option<u64>,
+    pub warmup: Option<String>,
+    pub out: Option<PathBuf>,
+}
+
+/// `[sla]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SlaTable {
+    pub terms: Vec<SlaTerm>,
+}
+
+/// `[peak]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct PeakTable {
+    pub load: Option<Peak>,
+    pub price: Option<f64>,
+    pub currency: Option<String>,
+    pub spares: Option<u64>,
+}
+
+/// A value that is written as a string and parsed by its own rules.
+fn spelled<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: std::str::FromStr<Err: std::fmt::Display>,
+{
+    let text = String::deserialize(deserializer)?;
+    text.parse().map(Some).map_err(serde::de::Error::custom)
+}
+
+/// A token length, written as `1024` or `"1024:128"`.
+fn length<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<TokenLength>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Number(i64),
+        Text(String),
+    }
+    let text = match Written::deserialize(deserializer)? {
+        Written::Number(number) => number.to_string(),
+        Written::Text(text) => text,
+    };
+    text.parse().map(Some).map_err(serde::de::Error::custom)
+}
+
+impl SweepFile {
+    /// Reads the file that `--config` names, else `plimsoll.toml` where there is one, else nothing.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or holds a key or value that nobody knows.
+    pub fn find(named: Option<&Path>) -> anyhow::Result<SweepFile> {
+        let path = match named {
+            Some(path) => path,
+            None if Path::new(DEFAULT_FILE).exists() => Path::new(DEFAULT_FILE),
+            None => return Ok(SweepFile::default()),
+        };
+        let text = std::fs::read_to_string(path).with_context(|| format!("sweep file {}", path.display()))?;
+        SweepFile::parse(&text).with_context(|| format!("sweep file {}", path.display()))
+    }
+
+    fn parse(text: &str) -> anyhow::Result<SweepFile> {
+        toml::from_str(text).map_err(|error| {
+            let line = error
+                .span()
+                .map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+            let place = line.map_or_else(String::new, |line| format!("line {line}: "));
+            anyhow::anyhow!(
+                "{place}{}{}",
+                one_line(error.message()),
+                suggestion(error.message())
+            )
+        })
+    }
+}
+
+fn one_line(message: &str) -> String {
+    message.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// serde names the unknown key and the known ones in backticks; this adds which of them was likely meant.
+fn suggestion(message: &str) -> String {
+    if !message.starts_with("unknown field") {
+        return String::new();
+    }
+    let mut names = message.split('`').skip(1).step_by(2);
+    let Some(given) = names.next() else {
+        return String::new();
+    };
+    let known: Vec<&str> = names.collect();
+    nearest(given, &known).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_whole_file_is_read() {
+        let file = SweepFile::parse(
+            r#"
+            [targets.prod]
+            url = "https://llm.example.com/v1"
+            dialect = "openai-chat"
+            api-key-env = "PROD_KEY"
+            headers = { "X-Team" = "capacity" }
+            [workload]
+            input-tokens = "1024:128"
+            output-tokens = 256
+            [sweep]
+            levels = [16, 64, 256]
+            resolution = 0.05
+            rung-time = "30s"
+            [sla]
+            terms = ["ttft.p95<=500ms", "error_rate<=0.01"]
+            [peak]
+            load = "40rps"
+            price = 4.2
+            "#,
+        )
+        .unwrap();
+        assert_eq!(file.targets["prod"].dialect, Some(Dialect::OpenaiChat));
+        assert_eq!(file.workload.input_tokens.unwrap().stddev, 128.0);
+        assert_eq!(file.workload.output_tokens.unwrap().mean, 256);
+        assert_eq!(file.sla.terms.len(), 2);
+        assert_eq!(file.peak.load, Some(Peak::Rate(40.0)));
+    }
+
+    #[test]
+    fn unknown_keys_and_bad_values_name_line_and_remedy() {
+        for (text, expected) in [
+            ("[sweep]\nlevls = [1]", "line 2: unknown field `levls`"),
+            ("[sweep]\nlevls = [1]", "did you mean `levels`"),
+            ("[wokload]\n", "did you mean `workload`"),
+            ("[sla]\nterms = [\"tfft.p95<=1s\"]", "did you mean `ttft`"),
+            ("[workload]\ninput-tokens = -4", "not a token length"),
+            (
+                "[targets.x]\ndialect = \"openai-chats\"",
+                "did you mean `openai-chat`",
+            ),
+            ("[sweep\n", "line 1"),
+        ] {
+            let error = format!("{:#}", SweepFile::parse(text).unwrap_err());
+            assert!(error.contains(expected), "{text}: {error}");
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
+}

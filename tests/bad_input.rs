@@ -1,0 +1,149 @@
+//! Bad input is found before any load is sent, and the one line that says so names the thing and the remedy.
+
+mod harness;
+
+use std::time::Duration;
+
+use harness::Folder;
+use plimsoll_scripted::{Page, Script, Scripted, closed_port};
+
+/// Usage errors: exit 2, and nothing is written.
+#[test]
+fn usage_errors_name_the_nearest_valid_thing() {
+    let url = format!("http://{}", closed_port().unwrap());
+    for (arguments, expected) in [
+        (&["--levls", "1"][..], "--levels"),
+        (&["--sla", "tfft.p95<=1s"], "did you mean `ttft`"),
+        (&["--sla", "ttft.p955<=1s"], "did you mean `p95`"),
+        (&["--sla", "ttft.p95<=1sec"], "units are ms and s"),
+        (&["--sla", "ttft.p95<=1"], "needs a unit"),
+        (&["--sla", "error_rate<=5"], "error_rate<=0.05"),
+        (&["--levels", "0,4"], "level `0`"),
+        (&["--levels", "16,4"], "ascending"),
+        (&["--levels", "4,4"], "stands twice"),
+        (&["--levels", "4,x"], "level `x`"),
+        (&["--levels", ""], "level ``"),
+        (&["--peak", "40"], "has no unit"),
+        (&["--peak", "40rsp"], "did you mean `rps`"),
+        (&["--rung-time", "10"], "has no unit"),
+        (&["--rung-time", "10sm"], "not a unit"),
+        (&["--input-tokens", "0"], "not a token length"),
+        (&["--resolution", "0"], "0.05"),
+        (&["--dialect", "openai-chats"], "did you mean `openai-chat`"),
+        (&["--no-stream", "--sla", "ttft.p95<=1s"], "--no-stream"),
+        (&["--min", "8", "--max", "4"], "--min 8 is above --max 4"),
+        (&["--levels", "1,4", "--max", "2"], "--max 2"),
+        (
+            &["--api-key-env", "PLIMSOLL_NO_SUCH_VARIABLE"],
+            "PLIMSOLL_NO_SUCH_VARIABLE",
+        ),
+        (&["--config", "no-such-file.toml"], "no-such-file.toml"),
+        (&["--speed", "2"], "simulated engine"),
+    ] {
+        let folder = Folder::new();
+        let mut all = vec!["sweep", url.as_str()];
+        all.extend(arguments);
+        let finished = folder.plimsoll(&all).expect_code(2);
+        assert!(
+            finished.stderr.contains(expected),
+            "{arguments:?}: {}",
+            finished.stderr
+        );
+        assert!(finished.stdout.is_empty(), "{arguments:?}");
+        assert!(folder.files().is_empty(), "{arguments:?} wrote something");
+    }
+}
+
+#[test]
+fn targets_that_are_none_name_what_would_do() {
+    let folder = Folder::new();
+    std::fs::write(
+        folder.path().join("plimsoll.toml"),
+        "[targets.prod]\nurl = \"http://127.0.0.1:1\"\n",
+    )
+    .unwrap();
+    for (target, expected) in [
+        ("prdo", "did you mean `prod`"),
+        ("simm", "did you mean `sim`"),
+        ("sim:nemotron-3-nan", "nemotron-3-nano"),
+        ("sim:nemotron-3-nano@ml.g7e.2xlage", "ml.g7e.2xlarge"),
+    ] {
+        let finished = folder.plimsoll(&["sweep", target]).expect_code(2);
+        assert!(
+            finished.stderr.contains(expected),
+            "{target}: {}",
+            finished.stderr
+        );
+    }
+}
+
+#[test]
+fn unknown_keys_of_the_sweep_file_name_line_and_nearest_key() {
+    let folder = Folder::new();
+    std::fs::write(folder.path().join("plimsoll.toml"), "[sweep]\nresoluton = 0.1\n").unwrap();
+    let finished = folder.plimsoll(&["sweep", "sim"]).expect_code(2);
+    assert!(finished.stderr.contains("line 2"), "{}", finished.stderr);
+    assert!(
+        finished.stderr.contains("did you mean `resolution`"),
+        "{}",
+        finished.stderr
+    );
+}
+
+/// Endpoints that cannot be swept: exit 5 within 10 s, one line, and no run directory.
+#[test]
+fn the_readiness_check_names_cause_and_remedy() {
+    let html =
+        Scripted::start(Script::default().page(Page::html(200, "<html>Welcome to nginx!</html>"))).unwrap();
+    let locked = Scripted::start(Script::default().api_key("sk-right")).unwrap();
+    let nowhere = Scripted::start(Script::default().page(Page::html(404, "not here"))).unwrap();
+    let several = Scripted::start(Script::default().models(["llama", "qwen"])).unwrap();
+    let silent = Scripted::start(Script::default().silent()).unwrap();
+    let tls = Scripted::start(Script::default().tls()).unwrap();
+    let plain = Scripted::start(Script::default()).unwrap();
+    let closed = format!("http://{}", closed_port().unwrap());
+    let cases: Vec<(String, Vec<&str>, Vec<&str>)> = vec![
+        (closed, vec![], vec!["refused"]),
+        (
+            "http://no-such-host.invalid".to_owned(),
+            vec![],
+            vec!["no-such-host.invalid"],
+        ),
+        (html.url(), vec![], vec!["HTML"]),
+        (locked.url(), vec![], vec!["401", "--api-key"]),
+        (locked.url(), vec!["--api-key", "sk-wrong-secret"], vec!["401"]),
+        (nowhere.url(), vec![], vec!["404"]),
+        (several.url(), vec![], vec!["llama", "qwen", "--model"]),
+        (several.url(), vec!["--model", "lama"], vec!["lama"]),
+        (silent.url(), vec![], vec![""]),
+        (tls.url(), vec![], vec!["--ca-file"]),
+        (plain.url().replace("http://", "https://"), vec![], vec!["TLS"]),
+        (tls.url().replace("https://", "http://"), vec![], vec!["https"]),
+    ];
+    for (url, extra, expected) in cases {
+        let folder = Folder::new();
+        let mut arguments = vec!["sweep", &url, "--levels", "1,2"];
+        arguments.extend(&extra);
+        let finished = folder.plimsoll(&arguments).expect_code(5);
+        for word in expected {
+            assert!(
+                finished.stderr.contains(word),
+                "{url} {extra:?}: `{word}` not in {}",
+                finished.stderr
+            );
+        }
+        assert!(
+            !finished.stderr.contains("sk-wrong-secret"),
+            "{}",
+            finished.stderr
+        );
+        let last = finished.stderr.trim_end().lines().last().unwrap_or_default();
+        assert!(last.starts_with("plimsoll: "), "{url}: {}", finished.stderr);
+        assert!(
+            finished.took < Duration::from_secs(12),
+            "{url}: {:?}",
+            finished.took
+        );
+        assert!(folder.files().is_empty(), "{url}: wrote something");
+    }
+}

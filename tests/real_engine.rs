@@ -1,0 +1,127 @@
+//! A sweep of a real llama.cpp server with 16 slots: throughput is flat from four users on, and TTFT breaks just
+//! above the slots, where requests wait for one.
+//!
+//! Runs where `PLIMSOLL_LLAMA_CPP` names the script that starts the engine (`engines/llama-cpp.sh`), as `.ci/run`
+//! does; elsewhere it says that it was skipped.
+
+mod harness;
+
+use std::process::Command;
+
+use harness::{Folder, number, text};
+use plimsoll_scripted::closed_port;
+use serde_json::Value;
+
+/// A server that is stopped when the test ends, however it ends.
+struct Engine {
+    script: String,
+    pid: String,
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let _ = Command::new(&self.script).args(["stop", &self.pid]).status();
+    }
+}
+
+#[test]
+fn llama_cpp_waits_for_a_slot_above_sixteen() {
+    let Ok(script) = std::env::var("PLIMSOLL_LLAMA_CPP") else {
+        assert!(
+            std::env::var_os("PLIMSOLL_TEST_ALL").is_none(),
+            "PLIMSOLL_TEST_ALL needs PLIMSOLL_LLAMA_CPP"
+        );
+        eprintln!(
+            "skipped: llama_cpp_waits_for_a_slot_above_sixteen (PLIMSOLL_LLAMA_CPP names no engine script)"
+        );
+        return;
+    };
+    let port = closed_port().unwrap().port().to_string();
+    let started = Command::new(&script)
+        .args(["start", &port])
+        .envs([
+            ("TINY", "1"),
+            ("PARALLEL", "16"),
+            ("CTX", "4096"),
+            ("THREADS", "1"),
+        ])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&started.stdout).into_owned();
+    assert!(
+        started.status.success(),
+        "{said}{}",
+        String::from_utf8_lossy(&started.stderr)
+    );
+    let pid = said
+        .lines()
+        .find_map(|line| line.strip_prefix("PID "))
+        .unwrap()
+        .trim()
+        .to_owned();
+    let _engine = Engine { script, pid };
+
+    let folder = Folder::new();
+    let url = format!("http://127.0.0.1:{port}");
+    let finished = folder.plimsoll(&[
+        "sweep",
+        &url,
+        "--input-tokens",
+        "64",
+        "--output-tokens",
+        "32",
+        "--levels",
+        "1,4,16,32",
+        "--resolution",
+        "0.05",
+        "--sla",
+        "ttft.p95<=300ms",
+        "--peak",
+        "20rps",
+        "--json",
+    ]);
+    let run = finished.expect_code(0).json();
+    let rungs = run["rungs"].as_array().unwrap();
+    for rung in rungs {
+        let asked = number(rung, "/lengths/input/asked");
+        let actual = number(rung, "/lengths/input/actual");
+        assert!(
+            (actual / asked - 1.0).abs() <= 0.05,
+            "prompts within 5 %: {rung:#}"
+        );
+        assert!(
+            (number(rung, "/lengths/output/actual") - 32.0).abs() < 0.5,
+            "{rung:#}"
+        );
+    }
+    let rate = |level: u64| {
+        let rung = rungs
+            .iter()
+            .find(|rung: &&Value| rung["concurrency"] == level)
+            .unwrap();
+        number(rung, "/throughput/output_tokens_per_s")
+    };
+    // A noisy machine moves these by a tenth; one slot against four is the only growth there is.
+    for level in [16, 32] {
+        assert!(
+            (0.7..1.4).contains(&(rate(level) / rate(4))),
+            "flat from 4 on: {} against {}",
+            rate(level),
+            rate(4)
+        );
+    }
+    assert_eq!(text(&run, "/plan/limit/status"), "crossed");
+    let limit = number(&run, "/plan/limit/concurrency");
+    assert!(
+        (15.0..=20.0).contains(&limit),
+        "the limit lies at the 16 slots: {:#}",
+        run["plan"]
+    );
+    assert!(text(&run, "/plan/limit/binding").starts_with("ttft.p95"));
+    assert!(
+        text(&run, "/plan/limit/reason").contains("wait"),
+        "{:#}",
+        run["plan"]["limit"]
+    );
+    assert!(number(&run, "/plan/instances/count") >= 1.0);
+}
