@@ -69,16 +69,19 @@ impl<'a> Asker<'a> {
         Asker { line, wire: None }
     }
 
-    /// Sends a request and waits `within` for the whole answer. Any status is an answer.
+    /// Sends a request and waits for the answer to begin within `first` and to end within `whole`. Any status is an
+    /// answer.
     pub(crate) async fn ask(
         &mut self,
         request: impl Fn() -> Request<Full<Bytes>>,
-        within: Duration,
+        first: Duration,
+        whole: Duration,
     ) -> Result<Answer, PrepareError> {
         let url = || self.line.endpoint.url();
         let patience = Patience {
-            whole: within,
-            idle: self.line.patience.idle.min(within),
+            whole,
+            first,
+            idle: self.line.patience.idle.min(whole),
         };
         loop {
             let idle = match self.wire.take() {
@@ -111,7 +114,7 @@ impl<'a> Asker<'a> {
                     // An idle connection that had died: once more on a fresh one.
                     continue;
                 }
-                return Err(unanswered(ending, wire.clock.first_byte(), url(), within));
+                return Err(unanswered(ending, wire.clock.first_byte(), url(), first));
             };
             if matches!(ending, Ending::Complete) {
                 wire.replies += 1;
@@ -142,7 +145,9 @@ impl<'a> Asker<'a> {
         let line = self.line;
         let mut retries = RETRIES;
         loop {
-            let outcome = self.ask(|| line.post(body.clone()), within).await;
+            // A reply that has begun may take its time: the server is not stuck.
+            let whole = within.max(Duration::from_secs(60)).min(line.patience.whole);
+            let outcome = self.ask(|| line.post(body.clone()), within, whole).await;
             let again = match &outcome {
                 Ok(answer) => matches!(answer.status, 429 | 500 | 502 | 503 | 504),
                 Err(PrepareError::Broken { .. }) => true,

@@ -24,6 +24,8 @@ use crate::stamped::WireClock;
 pub(crate) struct Patience {
     /// Longest time for the whole exchange.
     pub whole: Duration,
+    /// Longest time until the first byte of the body, no longer than the whole.
+    pub first: Duration,
     /// Longest time between two reads of the body.
     pub idle: Duration,
 }
@@ -55,7 +57,8 @@ pub(crate) async fn exchange(
 ) -> Ending {
     let began = Instant::now();
     let until = began + patience.whole;
-    let mut timer = pin!(tokio::time::sleep_until(until.into()));
+    let until_first = began + patience.first.min(patience.whole);
+    let mut timer = pin!(tokio::time::sleep_until(until_first.into()));
     let Wire {
         send, drive, clock, ..
     } = wire;
@@ -85,7 +88,7 @@ pub(crate) async fn exchange(
             body
         }
         Some(Err(error)) => return before_headers(&error, clock),
-        None => return overdue(patience),
+        None => return overdue(patience.first.min(patience.whole)),
     };
     let incoming = TakeIn {
         body,
@@ -93,6 +96,7 @@ pub(crate) async fn exchange(
         clock,
         patience,
         until,
+        until_first,
     };
     incoming.run(flight, timer, counted).await
 }
@@ -104,6 +108,7 @@ struct TakeIn<'a> {
     clock: &'a WireClock,
     patience: Patience,
     until: Instant,
+    until_first: Instant,
 }
 
 impl TakeIn<'_> {
@@ -125,7 +130,7 @@ impl TakeIn<'_> {
             }
             // The timer is only set anew when the reply begins, nears its end, or the timer fires: not for a chunk.
             if flight.tail != tail
-                || (timer.deadline() == self.until.into() && flight.record.first_byte.is_some())
+                || (timer.deadline() == self.until_first.into() && flight.record.first_byte.is_some())
             {
                 tail = flight.tail;
                 timer.as_mut().reset(self.due(flight).into());
@@ -170,8 +175,8 @@ impl TakeIn<'_> {
         let silence = match (grace(flight.tail), flight.record.first_byte) {
             (Some(grace), _) => grace,
             (None, Some(_)) => self.patience.idle,
-            // Until the first byte only the whole counts: a queue may be long.
-            (None, None) => return self.until,
+            // Until the first byte idling has no limit of its own: a queue may be long.
+            (None, None) => return self.until_first,
         };
         (self.clock.last_read() + silence).min(self.until)
     }
@@ -181,8 +186,11 @@ impl TakeIn<'_> {
         if flight.tail != Tail::Open {
             return Ending::HeldOpen;
         }
+        if flight.record.first_byte.is_none() {
+            return overdue(self.patience.first.min(self.patience.whole));
+        }
         if Instant::now() >= self.until {
-            return overdue(self.patience);
+            return overdue(self.patience.whole);
         }
         Ending::Failed(
             FailureClass::Idle,
@@ -191,10 +199,10 @@ impl TakeIn<'_> {
     }
 }
 
-fn overdue(patience: Patience) -> Ending {
+fn overdue(after: Duration) -> Ending {
     Ending::Failed(
         FailureClass::Deadline,
-        format!("not finished after {} s", patience.whole.as_secs_f64()),
+        format!("not finished after {} s", after.as_secs_f64()),
     )
 }
 

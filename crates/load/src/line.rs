@@ -57,6 +57,7 @@ impl Line {
             },
             patience: Patience {
                 whole: options.request_timeout,
+                first: options.request_timeout,
                 idle: options.idle_timeout,
             },
             redactor: Redactor::new(

@@ -9,6 +9,10 @@ use serde_json::Value;
 use crate::ask::{Answer, Asker};
 use crate::error::PrepareError;
 
+/// Longest waits for the list of models and for the version.
+const LIST: Duration = Duration::from_secs(4);
+const VERSION: Duration = Duration::from_secs(2);
+
 /// What the endpoint says of itself.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Introduction {
@@ -34,7 +38,7 @@ impl Introduction {
 /// Asks for the list of models and the engine's version. A missing list is not fatal; a dead endpoint is.
 pub(crate) async fn introduce(asker: &mut Asker<'_>) -> Result<Introduction, PrepareError> {
     let (line, target) = (asker.line, asker.line.endpoint.models());
-    let answer = match asker.ask(|| line.get(&target), Duration::from_secs(4)).await {
+    let answer = match asker.ask(|| line.get(&target), LIST, LIST).await {
         Ok(answer) => answer,
         // Only the list may be stuck, moved or broken: the route itself will tell.
         Err(PrepareError::Silent { seconds, .. }) => {
@@ -131,10 +135,7 @@ fn engine_name(owner: &str) -> Option<&'static str> {
 
 async fn version(asker: &mut Asker<'_>) -> Option<String> {
     let (line, target) = (asker.line, asker.line.endpoint.version());
-    let answer: Answer = asker
-        .ask(|| line.get(&target), Duration::from_secs(2))
-        .await
-        .ok()?;
+    let answer: Answer = asker.ask(|| line.get(&target), VERSION, VERSION).await.ok()?;
     if !answer.ok() {
         return None;
     }
