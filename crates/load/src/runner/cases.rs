@@ -49,7 +49,12 @@ fn first(ready: &Prepared, server: &Scripted, case: &str) -> (RequestRecord, Vec
 
 fn server_and_target() -> (Scripted, Prepared) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/cases.json");
-    let server = Scripted::start(Script::default().cases(Cases::from_file(path).unwrap())).unwrap();
+    target_of(Cases::from_file(path).unwrap())
+}
+
+/// A server of these cases, and the target that its case `baseline` is.
+fn target_of(cases: Cases) -> (Scripted, Prepared) {
+    let server = Scripted::start(Script::default().cases(cases)).unwrap();
     let options = TargetOptions {
         url: format!("{}/baseline", server.url()),
         ..TargetOptions::default()
@@ -116,5 +121,37 @@ fn bad_streams_are_failures_of_their_own_class() {
         let failure = record.failure.unwrap();
         assert_eq!(failure.class, class, "{case}");
         assert!(failure.message.contains(said), "{case}: {}", failure.message);
+    }
+}
+
+#[test]
+fn a_connection_held_open_after_the_last_word_does_not_hang_the_slot() {
+    let event = |json: &str| {
+        format!(
+            r#"["s", {}]"#,
+            serde_json::Value::from(format!("data: {json}\n\n"))
+        )
+    };
+    let token = event(r#"{"choices":[{"delta":{"content":"x"},"finish_reason":null}]}"#);
+    let finish = event(r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#);
+    let usage = event(r#"{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":1}}"#);
+    let (done, hold) = (event("[DONE]"), r#"["ms", 20000]"#);
+    let cases = format!(
+        r#"{{"baseline": {{"ops": [{token}, {finish}, {usage}, {done}]}},
+             "done": {{"ops": [{token}, {finish}, {usage}, {done}, {hold}]}},
+             "counted": {{"ops": [{token}, {finish}, {usage}, {hold}]}},
+             "cut": {{"ops": [{token}, {finish}, {usage}, ["rst"]]}}}}"#
+    );
+    let (server, ready) = target_of(Cases::from_json(&cases).unwrap());
+    for case in ["done", "counted", "cut"] {
+        let (record, _) = first(&ready, &server, case);
+        assert!(record.ok(), "{case}: {:?}", record.failure);
+        assert_eq!(record.output_tokens, Some(1), "{case}");
+        let took = record.ended - record.sent;
+        assert!(took < Duration::from_secs(2), "{case}: {took:?}");
+        assert!(
+            record.e2e().unwrap() < Duration::from_millis(200),
+            "{case}: waiting is not latency"
+        );
     }
 }
