@@ -1,5 +1,5 @@
-//! A sweep of a real llama.cpp server with 16 slots: throughput is flat from four users on, and TTFT breaks just
-//! above the slots, where requests wait for one.
+//! A sweep of a real llama.cpp server with 16 slots: throughput is flat from four users on, and TTFT breaks above
+//! the slots, where requests wait for one.
 //!
 //! Runs where `PLIMSOLL_LLAMA_CPP` names the script that starts the engine (`engines/llama-cpp.sh`), as `.ci/run`
 //! does; elsewhere it says that it was skipped.
@@ -112,9 +112,13 @@ fn llama_cpp_waits_for_a_slot_above_sixteen() {
     }
     assert_eq!(text(&run, "/plan/limit/status"), "crossed");
     let limit = number(&run, "/plan/limit/concurrency");
+    // Beyond the slots a request waits for one. Where the users are spread out evenly it waits for N - 16 others to
+    // end, and TTFT passes 300 ms at N = 16 + 0.3 s x X; where they run in lockstep, the seventeenth waits a whole round.
+    let requests_per_s = rate(16) / 32.0;
+    let spread_out = 16.0 + 0.3 * requests_per_s;
     assert!(
-        (15.0..=20.0).contains(&limit),
-        "the limit lies at the 16 slots: {:#}",
+        (15.0..=1.25 * spread_out).contains(&limit),
+        "limit {limit}, at most {spread_out} by the slots and {requests_per_s} requests/s: {:#}",
         run["plan"]
     );
     assert!(text(&run, "/plan/limit/binding").starts_with("ttft.p95"));
