@@ -8,12 +8,15 @@
 //! | may it be believed | [`validity`] |
 //! | rungs to planning numbers | [`answer`](mod@answer) |
 //! | which level comes next | [`search`] |
+//! | a table someone else measured | [`imported`] |
 
 pub mod answer;
 mod bracket;
 pub mod conduct;
 mod distribution;
 mod fleet;
+mod hopeless;
+pub mod imported;
 mod instances;
 mod interval;
 pub mod judge;
