@@ -15,7 +15,6 @@ mod bracket;
 pub mod conduct;
 mod distribution;
 mod fleet;
-mod hopeless;
 pub mod imported;
 mod instances;
 mod interval;
