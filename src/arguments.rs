@@ -31,6 +31,12 @@ pub enum Command {
     Plan(PlanArguments),
     /// A saved run as html, csv, markdown or json
     Report(ReportArguments),
+    /// Planning numbers from tables that someone else measured: CSV, AIPerf, GuideLLM, vllm bench serve
+    Analyze(AnalyzeArguments),
+    /// Finish an interrupted run: only what is missing
+    Resume(Box<ResumeArguments>),
+    /// A whole sweep of the simulated engine in virtual time, in about a second
+    Predict(Box<PredictArguments>),
     /// Serve the simulated engine over HTTP, OpenAI-compatible
     Simulate(SimulateArguments),
 }
@@ -79,45 +85,16 @@ pub struct SweepArguments {
     /// Model to ask for [default: the one the endpoint lists]
     #[arg(long, help_heading = "Target")]
     pub model: Option<String>,
-    /// API key, sent as a bearer token (visible in the process list: prefer --api-key-env)
-    #[arg(
-        long,
-        value_name = "KEY",
-        help_heading = "Target",
-        conflicts_with = "api_key_env"
-    )]
-    pub api_key: Option<String>,
-    /// Environment variable that holds the API key
-    #[arg(long, value_name = "NAME", help_heading = "Target")]
-    pub api_key_env: Option<String>,
-    /// Extra request header, `Name: value` (repeatable)
-    #[arg(
-        long = "header",
-        short = 'H',
-        value_name = "NAME: VALUE",
-        help_heading = "Target"
-    )]
-    pub headers: Vec<String>,
     /// Route to send requests to, instead of the dialect's own
     #[arg(long, value_name = "PATH", help_heading = "Target")]
     pub endpoint_path: Option<String>,
-    /// Do not verify TLS certificates
-    #[arg(long, help_heading = "Target")]
-    pub insecure: bool,
-    /// Trust the certificates in this PEM file as well
-    #[arg(
-        long,
-        value_name = "FILE",
-        help_heading = "Target",
-        conflicts_with = "insecure"
-    )]
-    pub ca_file: Option<PathBuf>,
-    /// Connect directly whatever the environment says (this version always connects directly)
-    #[arg(long, help_heading = "Target")]
-    pub no_proxy: bool,
     /// Run the simulated engine's clock this many times faster (only with `sim`): levels stay, rates grow
     #[arg(long, value_name = "FACTOR", value_parser = parse_speed, help_heading = "Target")]
     pub speed: Option<f64>,
+
+    /// Credentials and trust.
+    #[command(flatten)]
+    pub access: AccessArguments,
 
     /// Prompt length in tokens, MEAN or MEAN:STDDEV [default: 1024; a sim preset has its own]
     #[arg(long, value_name = "MEAN[:STDDEV]", help_heading = "Workload")]
@@ -132,6 +109,34 @@ pub struct SweepArguments {
     #[arg(long, help_heading = "Workload")]
     pub seed: Option<u64>,
 
+    /// How to climb.
+    #[command(flatten)]
+    pub climb: ClimbArguments,
+
+    /// The numbers to answer.
+    #[command(flatten)]
+    pub question: QuestionArguments,
+
+    /// Folder that run directories are made in [default: runs]
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub out: Option<PathBuf>,
+    /// What to print on stdout at the end
+    #[arg(long, value_enum, default_value_t = SweepFormat::Table, help_heading = "Output")]
+    pub format: SweepFormat,
+    /// Print run.json on stdout and nothing else there (as --format json)
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+    /// No progress
+    #[arg(long, short, help_heading = "Output")]
+    pub quiet: bool,
+    /// Ask nothing (this version never asks)
+    #[arg(long, short, help_heading = "Output")]
+    pub yes: bool,
+}
+
+/// Levels, budgets and what ends a rung.
+#[derive(Debug, Args)]
+pub struct ClimbArguments {
     /// Levels to hold, ascending, exactly these unless --resolution is given too [default: 64,256,1024, refined]
     #[arg(long, value_name = "C,C,...", help_heading = "Sweep")]
     pub levels: Option<Ladder>,
@@ -159,26 +164,44 @@ pub struct SweepArguments {
     /// Warm-up before each window; 0 turns it off [default: found from the data]
     #[arg(long, value_name = "TIME", value_parser = parse_warmup, help_heading = "Sweep")]
     pub warmup: Option<Duration>,
+}
 
-    /// The numbers to answer.
-    #[command(flatten)]
-    pub question: QuestionArguments,
-
-    /// Folder that run directories are made in [default: runs]
-    #[arg(long, value_name = "DIR", help_heading = "Output")]
-    pub out: Option<PathBuf>,
-    /// What to print on stdout at the end
-    #[arg(long, value_enum, default_value_t = SweepFormat::Table, help_heading = "Output")]
-    pub format: SweepFormat,
-    /// Print run.json on stdout and nothing else there (as --format json)
-    #[arg(long, help_heading = "Output")]
-    pub json: bool,
-    /// No progress
-    #[arg(long, short, help_heading = "Output")]
-    pub quiet: bool,
-    /// Ask nothing (this version never asks)
-    #[arg(long, short, help_heading = "Output")]
-    pub yes: bool,
+/// How to get in: what no run stores.
+#[derive(Debug, Args)]
+pub struct AccessArguments {
+    /// API key, sent as a bearer token (visible in the process list: prefer --api-key-env)
+    #[arg(
+        long,
+        value_name = "KEY",
+        help_heading = "Target",
+        conflicts_with = "api_key_env"
+    )]
+    pub api_key: Option<String>,
+    /// Environment variable that holds the API key
+    #[arg(long, value_name = "NAME", help_heading = "Target")]
+    pub api_key_env: Option<String>,
+    /// Extra request header, `Name: value` (repeatable)
+    #[arg(
+        long = "header",
+        short = 'H',
+        value_name = "NAME: VALUE",
+        help_heading = "Target"
+    )]
+    pub headers: Vec<String>,
+    /// Do not verify TLS certificates
+    #[arg(long, help_heading = "Target")]
+    pub insecure: bool,
+    /// Trust the certificates in this PEM file as well
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Target",
+        conflicts_with = "insecure"
+    )]
+    pub ca_file: Option<PathBuf>,
+    /// Connect directly whatever the environment says (this version always connects directly)
+    #[arg(long, help_heading = "Target")]
+    pub no_proxy: bool,
 }
 
 /// The SLA, the peak and the price: what the planning numbers answer.
@@ -227,6 +250,57 @@ pub struct ReportArguments {
     pub output: Option<PathBuf>,
 }
 
+/// `plimsoll resume`.
+#[derive(Debug, Args)]
+pub struct ResumeArguments {
+    /// A run directory or its run.json
+    pub run: PathBuf,
+    /// Credentials and trust, as the run had them.
+    #[command(flatten)]
+    pub access: AccessArguments,
+    /// What to ask of it, instead of what the run asked.
+    #[command(flatten)]
+    pub question: QuestionArguments,
+    /// Start no rung that would end later than this, counted from now
+    #[arg(long, value_name = "TIME", value_parser = parse_positive_duration)]
+    pub max_time: Option<Duration>,
+    /// Print run.json on stdout and nothing else there
+    #[arg(long)]
+    pub json: bool,
+    /// No progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// `plimsoll predict`.
+#[derive(Debug, Args)]
+pub struct PredictArguments {
+    /// Model: nemotron-3-nano, llama-3.1-8b, qwen3-30b-a3b [default: the small, quick engine of `sweep sim`]
+    #[arg(long)]
+    pub model: Option<String>,
+    /// Instance type, such as ml.g7e.2xlarge [default: the model's own]
+    #[arg(long, requires = "model")]
+    pub instance: Option<String>,
+    /// Prompt length in tokens, MEAN or MEAN:STDDEV [default: the preset's own]
+    #[arg(long, value_name = "MEAN[:STDDEV]", help_heading = "Workload")]
+    pub input_tokens: Option<TokenLength>,
+    /// Reply length in tokens, MEAN or MEAN:STDDEV [default: the preset's own]
+    #[arg(long, value_name = "MEAN[:STDDEV]", help_heading = "Workload")]
+    pub output_tokens: Option<TokenLength>,
+    /// All randomness follows from it
+    #[arg(long, default_value_t = 42, help_heading = "Workload")]
+    pub seed: u64,
+    /// How to climb.
+    #[command(flatten)]
+    pub climb: ClimbArguments,
+    /// The numbers to answer.
+    #[command(flatten)]
+    pub question: QuestionArguments,
+    /// Print the document on stdout as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `plimsoll simulate`.
 #[derive(Debug, Args)]
 pub struct SimulateArguments {
@@ -245,6 +319,30 @@ pub struct SimulateArguments {
     /// Run the engine's clock this many times faster
     #[arg(long, value_name = "FACTOR", value_parser = parse_speed, default_value = "1")]
     pub speed: f64,
+}
+
+/// `plimsoll analyze`.
+#[derive(Debug, Args)]
+pub struct AnalyzeArguments {
+    /// CSV with one row a level, or JSON of AIPerf, GuideLLM or vllm bench serve (one level a file: name them all)
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Mean reply length in tokens, for a table that gives only tokens or only requests per second
+    #[arg(long, value_name = "MEAN", value_parser = parse_length)]
+    pub output_tokens: Option<f64>,
+    /// What to ask of them.
+    #[command(flatten)]
+    pub question: QuestionArguments,
+    /// Print the document on stdout as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn parse_length(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|value| (1.0..=10_000_000.0).contains(value))
+        .ok_or_else(|| "write a number of tokens from 1 to 10000000".to_owned())
 }
 
 fn parse_positive_duration(text: &str) -> Result<Duration, UnitError> {

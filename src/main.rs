@@ -2,12 +2,20 @@
 //!
 //! This crate holds arguments, progress and exit codes; it computes no number. One file a subcommand.
 
+mod access;
+mod analyze;
 mod arguments;
+mod climb;
+mod command;
+mod course;
 mod exit;
 mod interrupt;
 mod plan;
+mod predict;
 mod progress;
+mod question;
 mod report;
+mod resume;
 mod settings;
 mod simulate;
 mod sweep;
@@ -24,6 +32,9 @@ fn main() -> ExitCode {
         Command::Sweep(arguments) => sweep::run(*arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
+        Command::Analyze(arguments) => analyze::run(&arguments),
+        Command::Resume(arguments) => resume::run(&arguments),
+        Command::Predict(arguments) => predict::run(*arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
     };
     match outcome {

@@ -8,7 +8,7 @@ use plimsoll_run::directory::RunDirectory;
 use plimsoll_run::document::Run;
 use plimsoll_run::rung::TimelineSecond;
 
-use crate::arguments::{ReportArguments, ReportFormat};
+use crate::arguments::{ReportArguments, ReportFormat, SweepFormat};
 use crate::exit::{Exit, Failure, OrExit};
 
 /// Prints or writes the report.
@@ -43,6 +43,24 @@ pub fn html(directory: &RunDirectory, run: &Run) -> anyhow::Result<String> {
         .map(|rung| Ok((rung.order, directory.timeline(rung.order, rung.concurrency)?)))
         .collect::<anyhow::Result<Vec<(u32, Vec<TimelineSecond>)>>>()?;
     Ok(plimsoll_report::html(run, &timelines))
+}
+
+/// Prints a run on stdout.
+pub fn print(run: &Run, format: SweepFormat) -> anyhow::Result<()> {
+    match format {
+        SweepFormat::Table => {
+            let style = style();
+            println!(
+                "{}\n{}",
+                terminal::table(run, &style),
+                terminal::answer(run, &style)
+            );
+        }
+        SweepFormat::Json => print!("{}", run.to_json()),
+        SweepFormat::Csv => print!("{}", plimsoll_report::csv(run)?),
+        SweepFormat::Markdown => print!("{}", plimsoll_report::markdown(run)),
+    }
+    Ok(())
 }
 
 /// Colours only on a terminal, and not where NO_COLOR says so.

@@ -3,189 +3,166 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use plimsoll_load::{HttpRunner, Prepared, TargetOptions, check_descriptors, prepare};
-use plimsoll_plan::{Demand, answer};
-use plimsoll_plan::{Next, Search, compare, expected_response, reduce};
-use plimsoll_report::terminal;
 use plimsoll_run::directory::RunDirectory;
 use plimsoll_run::document::{Client, Run, SCHEMA, Status};
-use plimsoll_run::evidence::StopReason;
-use plimsoll_run::runner::{Rung, Runner, Watch};
+use plimsoll_run::runner::Watch;
 use plimsoll_sim::http::{ServeOptions, ServerHandle, serve};
 
 use crate::arguments::{SweepArguments, SweepFormat};
+use crate::climb::{Climb, Clock, End};
+use crate::command::command_without_secrets;
+use crate::course::Course;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::interrupt::{self, UnderLoad};
 use crate::progress::Display;
-use crate::settings::{Question, Settings, Subject, command_without_secrets};
+use crate::question::Question;
+use crate::settings::{Settings, Subject};
 
 /// Sweeps and prints the answer.
 pub fn run(arguments: SweepArguments) -> Result<Exit, Failure> {
     let mut settings = Settings::settle(arguments).or_exit(Exit::Usage)?;
-    if let Some(note) = check_descriptors(settings.search.max)
-        .map_err(anyhow::Error::msg)
-        .or_exit(Exit::Usage)?
-    {
-        settings.notes.push(note);
-    }
-    let watch = Arc::new(Watch::new());
-    let under_load = UnderLoad::default();
-    interrupt::listen(Arc::clone(&watch), Arc::clone(&under_load))?;
-
-    let display = Display::start(Arc::clone(&watch), settings.quiet);
+    let descriptors = check_descriptors(settings.course.search.max);
+    settings
+        .notes
+        .extend(descriptors.map_err(anyhow::Error::msg).or_exit(Exit::Usage)?);
+    let session = Session::begin(settings.quiet)?;
     // The engine lives as long as this handle.
-    let (options, engine) = target(&settings)?;
-    display.message("checking the endpoint");
-    let prepared = prepare(&options, &settings.workload, settings.seed).or_exit(Exit::Invalid)?;
-    display.say(&format!("sweeping {}", prepared.target.url));
-
-    let mut run = document(&settings, &prepared);
+    let (options, _engine) = start(&settings.subject)?;
+    let prepared = session.prepare(&options, &settings.workload, settings.seed)?;
+    let run = document(&settings, &prepared);
     for note in &run.notes {
-        display.say(&format!("  {note}"));
+        session.display.say(&format!("  {note}"));
     }
     let directory = RunDirectory::create(&settings.out, &settings.label, Timestamp::now())?;
-    directory.save(&run)?;
-    let first_response = prepared.first_response;
-    let mut runner = HttpRunner::new(prepared, settings.workload.clone(), settings.seed)?;
-    under_load.store(true, Ordering::SeqCst);
-    let climbed = climb(
-        &mut runner,
-        &settings,
-        first_response,
-        &mut run,
+    session.climb(
+        prepared,
+        settings.course,
+        &settings.question,
+        run,
         &directory,
-        &watch,
-        &display,
-    );
-    under_load.store(false, Ordering::SeqCst);
-    drop(engine);
+        settings.format,
+    )
+}
 
-    run.ended_at = Some(now());
-    run.status = match &climbed {
-        Ok(End::Found) => Status::Complete,
-        Ok(End::Interrupted) => Status::Interrupted,
-        Err(_) => Status::Failed,
-    };
-    display.message("writing the report");
-    directory.save(&run)?;
-    directory.save_report(&crate::report::html(&directory, &run)?)?;
-    drop(display);
-    climbed?;
-    print(&run, settings.format)?;
-    if !settings.quiet {
-        eprintln!(
-            "saved in {} (report.html opens in a browser)",
-            directory.path().display()
-        );
+/// What every sweep over HTTP shares: progress, Ctrl-C, and how it comes to its end.
+pub struct Session {
+    /// Where progress goes.
+    pub display: Display,
+    watch: Arc<Watch>,
+    under_load: UnderLoad,
+    quiet: bool,
+}
+
+impl Session {
+    /// Starts the display and listens to Ctrl-C.
+    pub fn begin(quiet: bool) -> anyhow::Result<Session> {
+        let watch = Arc::new(Watch::new());
+        let under_load = UnderLoad::default();
+        interrupt::listen(Arc::clone(&watch), Arc::clone(&under_load))?;
+        let display = Display::start(Arc::clone(&watch), quiet);
+        Ok(Session {
+            display,
+            watch,
+            under_load,
+            quiet,
+        })
     }
-    Ok(Exit::of(&run))
-}
 
-/// How a climb ended.
-enum End {
-    /// The search had all it wanted, or its budget was spent.
-    Found,
-    /// The user stopped it.
-    Interrupted,
-}
+    /// Checks the endpoint and calibrates the prompts.
+    pub fn prepare(
+        &self,
+        options: &TargetOptions,
+        workload: &plimsoll_run::workload::Workload,
+        seed: u64,
+    ) -> Result<Prepared, Failure> {
+        self.display.message("checking the endpoint");
+        let prepared = prepare(options, workload, seed).or_exit(Exit::Invalid)?;
+        self.display.say(&format!("sweeping {}", prepared.target.url));
+        Ok(prepared)
+    }
 
-/// Measures the levels that the search asks for. Each rung is on disk before the next starts.
-fn climb(
-    runner: &mut dyn Runner,
-    settings: &Settings,
-    first_response: Duration,
-    run: &mut Run,
-    directory: &RunDirectory,
-    watch: &Watch,
-    display: &Display,
-) -> anyhow::Result<End> {
-    let search = Search::new(settings.search.clone());
-    let demand = demand(&settings.question);
-    let started = Instant::now();
-    let mut longest_rung = Duration::ZERO;
-    let mut budget_spent = None;
-    while let Next::Measure { level, why } = search.next(&run.rungs) {
-        let order = u32::try_from(run.rungs.len())
-            .unwrap_or(u32::MAX)
-            .saturating_add(1);
-        let mut limits = settings.limits.clone();
-        if let Some(max_time) = settings.max_time {
-            let left = max_time.saturating_sub(started.elapsed());
-            if left < longest_rung.max(Duration::from_secs(1)) {
-                budget_spent = Some(format!(
-                    "--max-time ended the sweep before level {level} was measured, so the brackets are wider than asked"
-                ));
-                break;
-            }
-            limits.cap = limits.cap.min(left);
-            limits.drain = limits.drain.min(left);
-        }
-        let remaining = search.remaining(&run.rungs).saturating_sub(1);
-        let mean_rung = started.elapsed() / order.saturating_sub(1).max(1);
-        display.begin(order, level, remaining, mean_rung * remaining);
-        display.say(&format!("rung {order}: level {level} ({why})"));
-        watch.begin_rung();
-        let rung = Rung {
-            level,
-            order,
-            expected_response: Some(expected_response(&run.rungs, level).unwrap_or(first_response)),
-            samples_wanted: settings.question.sla.samples_wanted(),
-            limits,
+    /// Climbs from the rungs that `run` holds, stores each, and prints the answer.
+    pub fn climb(
+        self,
+        prepared: Prepared,
+        course: Course,
+        question: &Question,
+        mut run: Run,
+        directory: &RunDirectory,
+        format: SweepFormat,
+    ) -> Result<Exit, Failure> {
+        directory.save(&run)?;
+        let first_response = prepared.first_response;
+        let mut runner = HttpRunner::new(prepared, run.workload.clone(), prompt_seed(&run))?;
+        let climb = Climb {
+            search: course.search,
+            limits: course.limits,
+            max_time: course.max_time,
+            clock: Clock::Wall,
+            question,
+            first_response,
+            watch: &self.watch,
+            display: &self.display,
         };
-        let evidence = runner.measure(&rung, watch)?;
-        if evidence.stop == StopReason::Interrupted {
-            return Ok(End::Interrupted);
+        self.under_load.store(true, Ordering::SeqCst);
+        let climbed = climb.go(&mut runner, &mut run, &mut |evidence, reduced, run| {
+            let (order, level) = (reduced.report.order, reduced.report.concurrency);
+            directory.save_rung(
+                order,
+                level,
+                &evidence.requests,
+                &reduced.itl_us,
+                &reduced.timeline,
+            )?;
+            Ok(directory.save(run)?)
+        });
+        self.under_load.store(false, Ordering::SeqCst);
+        run.ended_at = Some(now());
+        run.status = match &climbed {
+            Ok(End::Found) => Status::Complete,
+            Ok(End::Interrupted) => Status::Interrupted,
+            Err(_) => Status::Failed,
+        };
+        self.display.message("writing the report");
+        directory.save(&run)?;
+        directory.save_report(&crate::report::html(directory, &run)?)?;
+        drop(self.display);
+        climbed?;
+        crate::report::print(&run, format)?;
+        if !self.quiet {
+            eprintln!(
+                "saved in {} (report.html opens in a browser)",
+                directory.path().display()
+            );
         }
-        longest_rung = longest_rung.max(evidence.took);
-        let reduced = reduce(&evidence, order, &settings.workload, &settings.question.sla);
-        directory.save_rung(
-            order,
-            level,
-            &evidence.requests,
-            &reduced.itl_us,
-            &reduced.timeline,
-        )?;
-        display.say(&format!("  {}", terminal::rung_line(&reduced.report)));
-        run.rungs.push(reduced.report);
-        compare(&mut run.rungs);
-        run.plan = answer(&run.rungs, &run.sla, &demand);
-        directory.save(run)?;
+        Ok(Exit::of(&run))
     }
-    run.plan.warnings.extend(budget_spent);
-    Ok(End::Found)
 }
 
-/// What the planning numbers are asked for.
-pub fn demand(question: &Question) -> Demand {
-    Demand {
-        peak: question.peak,
-        price_per_hour: question.price,
-        currency: question.currency.clone(),
-        spares: question.spares,
-        ..Demand::default()
-    }
+/// The seed of a run's prompts: a rung taken up again must not meet its own prompts in a warm cache.
+pub fn prompt_seed(run: &Run) -> u64 {
+    run.seed
+        .wrapping_add(u64::from(run.resumed).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 /// The endpoint to sweep; the simulated engine is started on a free loopback port.
-fn target(settings: &Settings) -> anyhow::Result<(TargetOptions, Option<ServerHandle>)> {
-    match &settings.subject {
+pub fn start(subject: &Subject) -> anyhow::Result<(TargetOptions, Option<ServerHandle>)> {
+    match subject {
         Subject::Endpoint(options) => Ok((options.clone(), None)),
         Subject::Simulated { preset, speed } => {
             let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-            let handle = serve(
-                &preset.spec,
-                &ServeOptions {
-                    listen,
-                    speed: *speed,
-                    api_key: None,
-                },
-            )
-            .map_err(|error| anyhow::anyhow!("cannot start the simulated engine: {error}"))?;
+            let options = ServeOptions {
+                listen,
+                speed: *speed,
+                api_key: None,
+            };
+            let handle = serve(&preset.spec, &options)
+                .map_err(|error| anyhow::anyhow!("cannot start the simulated engine: {error}"))?;
             let options = TargetOptions {
-                url: format!("http://{}", handle.addr()),
+                url: handle.url(),
                 ..TargetOptions::default()
             };
             Ok((options, Some(handle)))
@@ -218,35 +195,26 @@ fn document(settings: &Settings, prepared: &Prepared) -> Run {
         peak: settings.question.peak,
         price_per_hour: settings.question.price,
         currency: settings.question.currency.clone(),
-        client: Client {
-            cores: std::thread::available_parallelism()
-                .map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(1)),
-            platform: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
-            ceiling_tokens_per_s: None,
-        },
+        resumed: 0,
+        search: Some(settings.course.terms()),
+        client: client(),
         notes: settings.notes.iter().chain(&prepared.notes).cloned().collect(),
         rungs: Vec::new(),
         plan: plimsoll_run::answer::Plan::default(),
     }
 }
 
-fn now() -> String {
-    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+/// This machine as a client.
+pub fn client() -> Client {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    Client {
+        cores: u32::try_from(cores).unwrap_or(u32::MAX),
+        platform: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+        ceiling_tokens_per_s: None,
+    }
 }
 
-fn print(run: &Run, format: SweepFormat) -> anyhow::Result<()> {
-    match format {
-        SweepFormat::Table => {
-            let style = crate::report::style();
-            println!(
-                "{}\n{}",
-                terminal::table(run, &style),
-                terminal::answer(run, &style)
-            );
-        }
-        SweepFormat::Json => print!("{}", run.to_json()),
-        SweepFormat::Csv => print!("{}", plimsoll_report::csv(run)?),
-        SweepFormat::Markdown => print!("{}", plimsoll_report::markdown(run)),
-    }
-    Ok(())
+/// The time as it labels a run.
+pub fn now() -> String {
+    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

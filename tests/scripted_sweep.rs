@@ -438,3 +438,57 @@ fn every_level_refused_is_exit_5() {
     assert!(number(&run, "/rungs/0/requests/by_class/http-status") > 0.0);
     assert_eq!(run["plan"]["best"], Value::Null);
 }
+
+#[test]
+fn a_resumed_run_asks_for_what_is_missing_and_no_more() {
+    let server = Scripted::start(four_slots()).unwrap();
+    let folder = Folder::new();
+    let url = server.url();
+    let running = folder.start(&sweep(
+        &url,
+        &[
+            "--levels",
+            "1,2,4,8",
+            "--rung-time",
+            "1500ms",
+            "--sla",
+            "ttft.p95<=200ms",
+        ],
+    ));
+    wait_until("the third rung", || server.seen().max_in_flight >= 4);
+    running.interrupt();
+    running.finish().expect_code(130);
+    let before = folder.run_json();
+    assert_eq!(before["rungs"].as_array().unwrap().len(), 2);
+
+    let path = folder.run_directory();
+    let run = folder
+        .plimsoll(&["resume", path.to_str().unwrap(), "--json"])
+        .expect_code(0)
+        .json();
+    assert_eq!(run, folder.run_json());
+    assert_eq!(text(&run, "/status"), "complete");
+    let levels: Vec<u64> = run["rungs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|rung| rung["concurrency"].as_u64().unwrap())
+        .collect();
+    assert_eq!(levels, [1, 2, 4, 8]);
+    assert_eq!(
+        run["rungs"][1], before["rungs"][1],
+        "a finished rung stays as it was"
+    );
+    assert_eq!(number(&run, "/plan/limit/concurrency"), 4.0);
+    assert_eq!(
+        server.seen().repeated_first_blocks,
+        0,
+        "the third rung got new prompts"
+    );
+
+    let again = folder
+        .plimsoll(&["resume", path.to_str().unwrap(), "--json"])
+        .expect_code(0)
+        .json();
+    assert_eq!(again["rungs"], run["rungs"], "nothing is missing any more");
+}

@@ -18,6 +18,8 @@
 //! | a spreadsheet | [`csv()`] |
 //! | a browser, offline | [`html()`] |
 //!
+//! Tables that someone else measured come in by [`import`](mod@import).
+//!
 //! Percent appears only on screen; files keep fractions. What was not measured is a dash on screen and blank in a
 //! file.
 
@@ -26,6 +28,7 @@ mod charts;
 mod conditions;
 mod figures;
 mod html;
+pub mod import;
 mod markdown;
 mod rows;
 mod rung_csv;

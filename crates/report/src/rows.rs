@@ -78,7 +78,11 @@ impl LatencyUnit {
     pub(crate) fn of<'a>(column: impl Iterator<Item = Option<&'a Distribution>>) -> Self {
         let largest = column
             .flatten()
-            .flat_map(|distribution| [finite(distribution.p50), finite(distribution.p95)])
+            .flat_map(|known| {
+                let shown = [finite(known.p50), finite(known.p95)];
+                let mean = finite(known.mean).filter(|_| shown == [None, None]);
+                shown.into_iter().chain([mean])
+            })
             .flatten()
             .fold(0.0, f64::max);
         if largest >= 10_000.0 {

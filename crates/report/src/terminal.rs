@@ -72,24 +72,41 @@ pub fn rung_line(rung: &RungReport) -> String {
 /// cost, and what to know before relying on them.
 #[must_use]
 pub fn answer(run: &Run, style: &Style) -> String {
+    let mut measured = vec![
+        ("Target", conditions::target_line(run)),
+        ("Workload", conditions::workload_line(run)),
+    ];
+    measured.extend(asked(run));
+    measured.push(("Seed", run.seed.to_string()));
+    measured.extend(run.notes.iter().map(|note| ("Note", note.clone())));
+    written(run, &measured, style)
+}
+
+/// The same for a table that someone else measured, which has neither dialect nor seed, and whose workload is not
+/// known: `kind` says what it is, such as `AIPerf sweep`.
+#[must_use]
+pub fn answer_of_table(run: &Run, kind: &str, style: &Style) -> String {
+    let mut measured = vec![("Table", format!("{} ({kind})", run.target.url))];
+    measured.extend(run.target.model.iter().map(|model| ("Model", model.clone())));
+    measured.extend(asked(run));
+    written(run, &measured, style)
+}
+
+fn asked(run: &Run) -> Vec<(&'static str, String)> {
+    let mut asked = vec![("SLA", conditions::sla_line(&run.sla))];
+    asked.extend(conditions::peak_line(run).map(|peak| ("Peak", peak)));
+    asked
+}
+
+fn written(run: &Run, conditions: &[(&str, String)], style: &Style) -> String {
     let mut text = String::new();
-    let mut condition = |name: &str, value: String| {
+    for (name, value) in conditions {
         text.push_str(&wrapped(
             &format!("{name:<10}"),
             "          ",
-            &plain(&value),
+            &plain(value),
             style.width,
         ));
-    };
-    condition("Target", conditions::target_line(run));
-    condition("Workload", conditions::workload_line(run));
-    condition("SLA", conditions::sla_line(&run.sla));
-    if let Some(peak) = conditions::peak_line(run) {
-        condition("Peak", peak);
-    }
-    condition("Seed", run.seed.to_string());
-    for note in &run.notes {
-        condition("Note", note.clone());
     }
     text.push('\n');
     for headline in answer::planning_numbers(run) {

@@ -35,6 +35,28 @@ pub struct Client {
     pub ceiling_tokens_per_s: Option<f64>,
 }
 
+/// How levels are chosen and rungs end: with the rungs so far it says which level comes next, so that a run can be
+/// resumed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SearchTerms {
+    /// The ladder, ascending.
+    pub levels: Vec<u32>,
+    /// Lowest level that may be tried.
+    pub min: u32,
+    /// Highest level that may be tried.
+    pub max: u32,
+    /// Refine until brackets are within this fraction; `None` holds exactly the ladder.
+    pub resolution: Option<f64>,
+    /// At most so many rungs.
+    pub max_rungs: Option<u32>,
+    /// Length of every window, seconds, where one was asked for.
+    pub rung_time_s: Option<f64>,
+    /// Requests that end a rung, where asked for.
+    pub requests: Option<u64>,
+    /// Length of every warm-up, seconds, where one was asked for.
+    pub warmup_s: Option<f64>,
+}
+
 /// A run. See the module documentation of each part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
@@ -66,6 +88,12 @@ pub struct Run {
     pub price_per_hour: Option<f64>,
     /// The currency of the price.
     pub currency: String,
+    /// How often it was interrupted and taken up again. Each time the prompts are new.
+    #[serde(default)]
+    pub resumed: u32,
+    /// How levels are chosen and rungs end; `None` in an imported table.
+    #[serde(default)]
+    pub search: Option<SearchTerms>,
     /// The client.
     pub client: Client,
     /// What was found out before the sweep: parameters dropped, how prompts were calibrated, and the like.

@@ -7,7 +7,7 @@ use plimsoll_run::sla::Metric;
 
 use super::Style;
 use super::text::{Paint, plain, wrapped};
-use crate::figures;
+use crate::figures::{self, NOT_MEASURED, finite};
 use crate::rows::{LatencyUnit, Row, remarks, rows, sla_cell};
 
 /// A rule under the header and one under the table, nothing else.
@@ -69,14 +69,26 @@ fn columns(run: &Run, rows: &[Row<'_>]) -> Vec<Column> {
     };
     let latency = |title, metric: Metric, sacrifice| {
         let in_sla = run.sla.terms.iter().any(|term| term.metric == metric);
-        let unit = LatencyUnit::of(rows.iter().map(|row| row.rung.latency.of(metric)));
-        let cells = rows
-            .iter()
-            .map(|row| unit.pair(row.rung.latency.of(metric)))
+        let column = || rows.iter().map(|row| row.rung.latency.of(metric));
+        // Tables that others published often have nothing but means.
+        let only_means = column()
+            .flatten()
+            .all(|known| finite(known.p50).is_none() && finite(known.p95).is_none())
+            && column().flatten().any(|known| finite(known.mean).is_some());
+        let unit = LatencyUnit::of(column());
+        let cells = column()
+            .map(|known| match known {
+                Some(known) if only_means => unit.write(known.mean),
+                known => unit.pair(known),
+            })
             .collect();
         Column {
             title,
-            unit: format!("p50/p95 {}", unit.symbol()),
+            unit: format!(
+                "{} {}",
+                if only_means { "mean" } else { "p50/p95" },
+                unit.symbol()
+            ),
             cells,
             sacrifice: if in_sla { 0 } else { sacrifice },
             align: CellAlignment::Right,
@@ -122,6 +134,10 @@ fn columns(run: &Run, rows: &[Row<'_>]) -> Vec<Column> {
     ));
     if rows.iter().any(|row| !row.mark().is_empty()) {
         columns.push(words("", rows.iter().map(|row| row.mark().to_owned()).collect()));
+    }
+    if rows.iter().all(|row| row.rung.client.is_none()) {
+        // An imported table: what it does not have, it does not show.
+        columns.retain(|column| column.cells.iter().any(|cell| cell != NOT_MEASURED));
     }
     columns
 }

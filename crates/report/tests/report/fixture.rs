@@ -74,6 +74,8 @@ pub fn run() -> Run {
             .collect(),
         sla,
         peak: Some("40rps".parse().unwrap()),
+        resumed: 0,
+        search: None,
         price_per_hour: Some(4.2),
         currency: "USD".to_owned(),
         client: Client {

@@ -1,0 +1,133 @@
+//! `plimsoll analyze`: planning numbers from tables that someone else measured. Sends nothing.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use plimsoll_plan::Demand;
+use plimsoll_plan::imported::{answer_table, examine_table, trustworthy, unchecked};
+use plimsoll_report::import::{Imported, document, import};
+use plimsoll_report::terminal;
+use plimsoll_run::answer::{LimitStatus, Plan};
+use plimsoll_run::document::{Client, Run, SCHEMA, Status};
+use plimsoll_run::sla::Sla;
+use plimsoll_run::target::{Dialect, Target};
+use plimsoll_run::workload::{TokenLength, Workload};
+
+use crate::arguments::AnalyzeArguments;
+use crate::exit::{Exit, Failure, OrExit};
+
+/// No benchmark's summary is larger; one with every request in it may be.
+const LARGEST_FILE: u64 = 1 << 30;
+
+/// Reads, examines, answers and prints.
+pub fn run(arguments: &AnalyzeArguments) -> Result<Exit, Failure> {
+    let files = arguments
+        .files
+        .iter()
+        .map(|path| Ok((path.display().to_string(), read(path)?)))
+        .collect::<anyhow::Result<Vec<_>>>()
+        .or_exit(Exit::Usage)?;
+    let imported = import(&files, arguments.output_tokens).or_exit(Exit::Usage)?;
+    let asked = &arguments.question;
+    let sla = if asked.sla.is_empty() {
+        imported.sla.clone()
+    } else {
+        Sla {
+            terms: asked.sla.clone(),
+        }
+    };
+    let demand = Demand {
+        peak: asked.peak,
+        price_per_hour: asked.price,
+        currency: asked.currency.clone().unwrap_or_else(|| "USD".to_owned()),
+        spares: asked.spares.unwrap_or(0),
+        ..Demand::default()
+    };
+    let mut rungs = imported.rungs.clone();
+    let refused = examine_table(&mut rungs, &imported.counted, &sla);
+    let mut plan = answer_table(&mut rungs, &refused, &sla, &demand);
+    plan.warnings.extend(imported.remarks.iter().cloned());
+    plan.warnings.extend(unchecked(&rungs, &imported.counted));
+
+    let exit = if !trustworthy(&rungs, &refused) {
+        Exit::Invalid
+    } else if never_met(&plan) {
+        Exit::SlaNotMet
+    } else {
+        Exit::Done
+    };
+    let mut run = as_run(&imported, &files, sla, &demand);
+    run.rungs = rungs;
+    run.plan = plan;
+    if arguments.json {
+        print!("{}", document(&run, &imported));
+    } else {
+        let style = crate::report::style();
+        println!(
+            "{}\n{}",
+            terminal::table(&run, &style),
+            terminal::answer_of_table(&run, &imported.formats.join(", "), &style)
+        );
+    }
+    Ok(exit)
+}
+
+fn never_met(plan: &Plan) -> bool {
+    plan.limit
+        .as_ref()
+        .is_some_and(|limit| limit.status == LimitStatus::NeverMet)
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let name = || path.display().to_string();
+    let about = std::fs::metadata(path).with_context(name)?;
+    if about.is_dir() {
+        bail!("{}: a folder; name the file in it", name());
+    }
+    if about.len() > LARGEST_FILE {
+        bail!(
+            "{}: larger than 1 GiB; give the benchmark's summary, not its records",
+            name()
+        );
+    }
+    std::fs::read(path).with_context(name)
+}
+
+/// The document around the rungs. What a table never has is left blank here and null in the JSON.
+fn as_run(imported: &Imported, files: &[(String, Vec<u8>)], sla: Sla, demand: &Demand) -> Run {
+    let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+    let workload = Workload {
+        input_tokens: TokenLength::fixed(1),
+        output_tokens: TokenLength::fixed(1),
+        streaming: imported.streaming.unwrap_or(true),
+    };
+    Run {
+        schema: SCHEMA.to_owned(),
+        status: Status::Complete,
+        started_at: String::new(),
+        ended_at: None,
+        command: format!("plimsoll analyze {}", names.join(" ")),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        target: Target {
+            url: names.join(", "),
+            dialect: Dialect::OpenaiChat,
+            model: imported.model.clone(),
+            engine: None,
+            serving_config: std::collections::BTreeMap::new(),
+            fingerprint: None,
+        },
+        workload,
+        workload_digest: String::new(),
+        seed: 0,
+        sla,
+        peak: demand.peak,
+        price_per_hour: demand.price_per_hour,
+        currency: demand.currency.clone(),
+        resumed: 0,
+        search: None,
+        client: Client::default(),
+        notes: Vec::new(),
+        rungs: Vec::new(),
+        plan: Plan::default(),
+    }
+}

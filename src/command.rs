@@ -1,0 +1,69 @@
+//! The command line as a run may store it: without credentials.
+
+/// The command as it may be stored: credentials replaced.
+#[must_use]
+pub fn command_without_secrets(arguments: impl IntoIterator<Item = String>) -> String {
+    const SECRET: [&str; 3] = ["--api-key", "--header", "-H"];
+    let mut shown = Vec::new();
+    let mut hide_next = false;
+    for argument in arguments {
+        let text = if std::mem::take(&mut hide_next) {
+            "***".to_owned()
+        } else if SECRET.contains(&argument.as_str()) {
+            hide_next = true;
+            argument
+        } else if let Some((flag, _)) = argument.split_once('=').filter(|(flag, _)| SECRET.contains(flag)) {
+            format!("{flag}=***")
+        } else if argument.starts_with("-H") {
+            "-H***".to_owned()
+        } else {
+            without_credentials(&argument)
+        };
+        shown.push(if text.contains([' ', '<', '>', '&', ';']) {
+            format!("'{text}'")
+        } else {
+            text
+        });
+    }
+    shown.join(" ")
+}
+
+/// A URL without user info and query, which often hold keys; anything else unchanged.
+fn without_credentials(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return text.to_owned();
+    };
+    let rest = rest.split(['?', '#']).next().unwrap_or(rest);
+    let (authority, path) = match rest.split_once('/') {
+        Some((authority, path)) => (authority, format!("/{path}")),
+        None => (rest, String::new()),
+    };
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    format!("{scheme}://{host}{path}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stored_command_holds_no_credential() {
+        let command = command_without_secrets(
+            [
+                "plimsoll",
+                "sweep",
+                "https://me:pw@h/v1?key=abc",
+                "--api-key",
+                "sk-1",
+                "--header=X: sk-2",
+                "-H",
+                "sk-3",
+            ]
+            .map(str::to_owned),
+        );
+        assert_eq!(
+            command,
+            "plimsoll sweep https://h/v1 --api-key *** --header=*** -H ***"
+        );
+    }
+}

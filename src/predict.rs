@@ -1,0 +1,98 @@
+//! `plimsoll predict`: a whole sweep of the simulated engine in virtual time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll_run::document::{Run, SCHEMA, Status};
+use plimsoll_run::runner::Watch;
+use plimsoll_run::target::{Dialect, Engine, Target};
+use plimsoll_run::workload::Workload;
+use plimsoll_sim::preset::{Preset, of, quick};
+use plimsoll_sim::runner::SimRunner;
+
+use crate::arguments::{PredictArguments, SweepFormat};
+use crate::climb::{Climb, Clock};
+use crate::command::command_without_secrets;
+use crate::course::Course;
+use crate::exit::{Exit, Failure, OrExit};
+use crate::progress::Display;
+use crate::settings::settle_question;
+use crate::sweep::{client, now};
+use crate::sweep_file::SweepFile;
+
+/// Sweeps the model and prints the answer; nothing is stored.
+pub fn run(arguments: PredictArguments) -> Result<Exit, Failure> {
+    let preset = match &arguments.model {
+        Some(model) => of(model, arguments.instance.as_deref()).or_exit(Exit::Usage)?,
+        None => quick(),
+    };
+    let file = SweepFile::default();
+    let question = settle_question(&arguments.question, &file, preset.sla.clone(), Some(preset.peak));
+    let course = Course::settle(&arguments.climb, &file.sweep, question.sla.clone()).or_exit(Exit::Usage)?;
+    let workload = Workload {
+        input_tokens: arguments.input_tokens.unwrap_or(preset.workload.input_tokens),
+        output_tokens: arguments.output_tokens.unwrap_or(preset.workload.output_tokens),
+        streaming: true,
+    };
+    let mut run = Run {
+        schema: SCHEMA.to_owned(),
+        status: Status::Complete,
+        started_at: now(),
+        ended_at: None,
+        command: command_without_secrets(std::env::args()),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        target: target(&preset),
+        workload_digest: workload.digest(),
+        workload,
+        seed: arguments.seed,
+        sla: question.sla.clone(),
+        peak: question.peak,
+        price_per_hour: question.price,
+        currency: question.currency.clone(),
+        resumed: 0,
+        search: Some(course.terms()),
+        client: client(),
+        notes: vec!["Predicted by the engine model in virtual time; no request was sent.".to_owned()],
+        rungs: Vec::new(),
+        plan: plimsoll_run::answer::Plan::default(),
+    };
+    let watch = Arc::new(Watch::new());
+    let display = Display::start(Arc::clone(&watch), true);
+    let mut runner = SimRunner::new(preset.spec.clone(), run.workload.clone(), arguments.seed);
+    let climb = Climb {
+        search: course.search,
+        limits: course.limits,
+        max_time: course.max_time,
+        clock: Clock::Rungs,
+        question: &question,
+        // The model's users start as a herd would not: one second apart from first to last.
+        first_response: Duration::from_secs(1),
+        watch: &watch,
+        display: &display,
+    };
+    climb.go(&mut runner, &mut run, &mut |_, _, _| Ok(()))?;
+    run.ended_at = Some(now());
+    crate::report::print(
+        &run,
+        if arguments.json {
+            SweepFormat::Json
+        } else {
+            SweepFormat::Table
+        },
+    )?;
+    Ok(Exit::of(&run))
+}
+
+fn target(preset: &Preset) -> Target {
+    Target {
+        url: preset.name.clone(),
+        dialect: Dialect::OpenaiChat,
+        model: None,
+        engine: Some(Engine {
+            name: Some("plimsoll-sim".to_owned()),
+            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        }),
+        serving_config: [("preset".to_owned(), preset.name.clone().into())].into(),
+        fingerprint: None,
+    }
+}

@@ -1,0 +1,92 @@
+//! `plimsoll resume`: finishes an interrupted run. The search is a function of the rungs so far, so it asks for what
+//! an uninterrupted run would have asked for next.
+
+use anyhow::{Context, anyhow, bail};
+use plimsoll_load::check_descriptors;
+use plimsoll_run::directory::RunDirectory;
+use plimsoll_run::document::{Run, Status};
+use plimsoll_sim::preset::preset;
+
+use crate::access::Access;
+use crate::arguments::{ResumeArguments, SweepFormat};
+use crate::course::Course;
+use crate::exit::{Exit, Failure, OrExit};
+use crate::question::Question;
+use crate::settings::Subject;
+use crate::sweep::{Session, prompt_seed, start};
+use crate::sweep_file::TargetTable;
+
+/// Goes on where the run was.
+pub fn run(arguments: &ResumeArguments) -> Result<Exit, Failure> {
+    let (directory, mut run) = RunDirectory::open(&arguments.run).or_exit(Exit::Usage)?;
+    let question = Question::again(&run, &arguments.question);
+    let course = course(&run, &question, arguments).or_exit(Exit::Usage)?;
+    question.put_to(&mut run);
+    let subject = subject(&run, arguments).or_exit(Exit::Usage)?;
+    check_descriptors(course.search.max)
+        .map_err(anyhow::Error::msg)
+        .or_exit(Exit::Usage)?;
+
+    let session = Session::begin(arguments.quiet)?;
+    // The engine lives as long as this handle.
+    let (options, _engine) = start(&subject)?;
+    run.resumed += 1;
+    let prepared = session.prepare(&options, &run.workload, prompt_seed(&run))?;
+    let engine = &prepared.target.engine;
+    if *engine != run.target.engine {
+        session
+            .display
+            .say("  the endpoint now tells of another engine than the rungs so far were measured on");
+        run.notes
+            .push("The engine changed before the run was resumed; its rungs are of two engines.".to_owned());
+    }
+    run.status = Status::Interrupted;
+    run.ended_at = None;
+    let format = if arguments.json {
+        SweepFormat::Json
+    } else {
+        SweepFormat::Table
+    };
+    session.climb(prepared, course, &question, run, &directory, format)
+}
+
+fn course(run: &Run, question: &Question, arguments: &ResumeArguments) -> anyhow::Result<Course> {
+    let terms = run.search.as_ref().ok_or_else(|| {
+        anyhow!(
+            "{} holds no search to go on with; sweep again",
+            arguments.run.display()
+        )
+    })?;
+    Course::stored(terms, question.sla.clone(), arguments.max_time)
+        .with_context(|| arguments.run.display().to_string())
+}
+
+fn subject(run: &Run, arguments: &ResumeArguments) -> anyhow::Result<Subject> {
+    if let Some(name) = run
+        .target
+        .serving_config
+        .get("preset")
+        .and_then(|name| name.as_str())
+    {
+        let speed = run
+            .target
+            .serving_config
+            .get("speed")
+            .and_then(serde_json::Value::as_f64);
+        let target = if name.starts_with("sim") { name } else { "sim" };
+        return Ok(Subject::Simulated {
+            preset: Box::new(preset(target)?),
+            speed: speed.unwrap_or(1.0),
+        });
+    }
+    if !run.target.url.contains("://") {
+        bail!("{} names no endpoint to go on with", arguments.run.display());
+    }
+    let access = Access::settle(&arguments.access, &TargetTable::default())?;
+    Ok(Subject::Endpoint(plimsoll_load::TargetOptions {
+        url: run.target.url.clone(),
+        dialect: Some(run.target.dialect),
+        model: run.target.model.clone(),
+        ..access.options()
+    }))
+}
