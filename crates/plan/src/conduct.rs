@@ -5,17 +5,21 @@
 //!
 //! R is the mean response time. The warm-up lasts 1R at least, until the in-flight population has been replaced
 //! once and MSER-5 finds no transient left in the token rate; then the window stays open for 8R at least and until the
-//! samples are there (METHOD section 1).
+//! samples are there (METHOD section 1). A rung whose SLA is broken far beyond doubt may close it after 3R.
 
 use std::time::Duration;
 
 use plimsoll_run::evidence::{StopReason, Window};
+use plimsoll_run::request::RequestRecord;
 use plimsoll_run::runner::{Phase, Rung};
 
+use crate::hopeless::Hopeless;
 use crate::steady::{Cumulative, halves_differ, mser};
 
 /// The window lasts this many response times at least.
 const WINDOW_RESPONSES: f64 = 8.0;
+/// Even a hopeless level is held for so many, for its throughput.
+const HOPELESS_RESPONSES: f64 = 3.0;
 /// A block that unequal halves earn, in response times, and how many they may earn.
 const BLOCK_RESPONSES: f64 = 2.0;
 const BLOCKS: u32 = 3;
@@ -81,6 +85,7 @@ pub struct Conduct {
     endings: Cumulative,
     blocks: u32,
     earned: Duration,
+    hopeless: Hopeless,
 }
 
 impl Conduct {
@@ -106,6 +111,7 @@ impl Conduct {
             endings: Cumulative::new(spacing),
             blocks: 0,
             earned: Duration::ZERO,
+            hopeless: Hopeless::new(rung.limits.hopeless.as_ref()),
         }
     }
 
@@ -141,6 +147,29 @@ impl Conduct {
             self.in_window_ended += 1;
             self.in_window_ok += u64::from(ok);
         }
+    }
+
+    /// What became of a request that ended, beside [`Conduct::on_end`]. Without it no rung is cut short as hopeless.
+    pub fn on_outcome(&mut self, record: &RequestRecord) {
+        if self.hopeless.tests() && self.window().is_some_and(|window| window.contains(record.sent)) {
+            self.hopeless.ended(record);
+        }
+    }
+
+    /// Whether [`Conduct::on_in_flight`] would be of any use now.
+    #[must_use]
+    pub fn wants_in_flight(&self) -> bool {
+        self.hopeless.tests() && self.closes.is_none() && self.opens.is_some_and(|opens| opens < self.now)
+    }
+
+    /// The requests in flight that were sent inside the window: when each was sent, and when its first token came. One
+    /// that is older than a limit breaks it already.
+    pub fn on_in_flight(
+        &mut self,
+        now: Duration,
+        requests: impl IntoIterator<Item = (Duration, Option<Duration>)>,
+    ) {
+        self.hopeless.in_flight(now, requests.into_iter());
     }
 
     /// Call some 20 to 100 times a second with the time, the token-bearing chunks received so far in the rung,
@@ -220,7 +249,7 @@ impl Conduct {
                 self.stagger().max(response.mul_f64(1.75)).max(WARMUP_LEAST)
             }
         };
-        let asked = limits.requests.unwrap_or(self.rung.samples_wanted);
+        let asked = limits.requests.unwrap_or_else(|| self.samples_wanted());
         let samples =
             response.map(|response| response.mul_f64(asked as f64 / f64::from(self.rung.level.max(1))));
         let window = match (limits.rung_time, limits.requests) {
@@ -339,9 +368,15 @@ impl Conduct {
         }
     }
 
+    fn samples_wanted(&self) -> u64 {
+        self.rung
+            .samples_wanted
+            .saturating_mul(u64::from(self.rung.limits.lengthen.max(1)))
+    }
+
     fn least_window(&self, response: Duration) -> Duration {
         response
-            .mul_f64(WINDOW_RESPONSES)
+            .mul_f64(WINDOW_RESPONSES * f64::from(self.rung.limits.lengthen.max(1)))
             .max(WINDOW_LEAST)
             .saturating_add(self.earned)
     }
@@ -368,7 +403,13 @@ impl Conduct {
             return;
         };
         let length = self.now.saturating_sub(opens);
-        if length < self.least_window(response) || self.in_window_ok < self.rung.samples_wanted {
+        if self.hopeless.tests()
+            && length >= response.mul_f64(HOPELESS_RESPONSES).max(WINDOW_LEAST)
+            && self.hopeless.decided()
+        {
+            return self.close(self.now, StopReason::Hopeless);
+        }
+        if length < self.least_window(response) || self.in_window_ok < self.samples_wanted() {
             return;
         }
         let bins = self.rate_series().bins(opens, self.now, 16);

@@ -207,6 +207,9 @@ fn in_one_piece(rung: &RungReport) -> Option<(Verdict, String)> {
 
 fn samples(rung: &RungReport, sla: &Sla) -> Option<(Verdict, String)> {
     let (n, level) = (requests(rung)?, f64::from(rung.concurrency));
+    if n < level {
+        return None; // Said already.
+    }
     if n < REQUESTS_EACH * level {
         return Some((
             Verdict::TooFewSamples,
@@ -221,13 +224,12 @@ fn samples(rung: &RungReport, sla: &Sla) -> Option<(Verdict, String)> {
         .iter()
         .any(|term| term.stat.is_some_and(|stat| stat.quantile().is_some()));
     let wanted = sla.samples_wanted();
-    (percentiles && rung.requests.ok < wanted).then(|| {
+    // Where the table says nothing of errors, the requests are taken to have succeeded.
+    let ok = rung.requests.sent.saturating_sub(rung.requests.failed);
+    (percentiles && ok < wanted).then(|| {
         (
             Verdict::TooFewSamples,
-            format!(
-                "{} of {wanted} samples: low confidence in the percentiles of the SLA.",
-                rung.requests.ok
-            ),
+            format!("{ok} of {wanted} samples: low confidence in the percentiles of the SLA."),
         )
     })
 }
@@ -358,13 +360,23 @@ fn waiting_without_queue(rungs: &mut [RungReport], refused: &mut Refused) {
     }
 }
 
-/// Rows far below what their neighbours agree on decide nothing. A table that has many of them is left as it is.
+/// Rows far below what their neighbours agree on decide nothing. Without one, a row beside it may look like another:
+/// of neighbours only the first is taken.
 fn outliers(rungs: &mut [RungReport], refused: &mut Refused) {
-    for _ in 0..rungs.len() / 3 {
+    let mut order: Vec<u32> = rungs.iter().map(|rung| rung.concurrency).collect();
+    order.sort_unstable();
+    order.dedup();
+    let place = |level: u32| order.iter().position(|other| *other == level).unwrap_or(0);
+    let mut found: Vec<usize> = Vec::new();
+    while found.len() < order.len() / 3 {
         let usable = usable(rungs, refused);
         let Some(level) = outlier(&curve(&levels(&usable, &Sla::default()))) else {
             return;
         };
+        if found.iter().any(|other| other.abs_diff(place(level)) <= 1) {
+            return;
+        }
+        found.push(place(level));
         for (rung, refused) in rungs.iter_mut().zip(refused.iter_mut()) {
             if rung.concurrency == level {
                 let reason = "Throughput lies far below what the levels beside it agree on: something disturbed this row. \
@@ -472,7 +484,12 @@ pub fn answer_table(rungs: &mut [RungReport], refused: &Refused, sla: &Sla, dema
             ));
         }
     }
-    warnings.append(&mut plan.warnings);
+    // Nobody sweeps here, so that no flag of a sweep would help.
+    warnings.extend(
+        plan.warnings
+            .iter()
+            .map(|warning| warning.replace("a higher --max", "a higher level")),
+    );
     plan.warnings = warnings;
     for (rung, usable) in rungs.iter_mut().zip(&usable) {
         rung.sla = judge(usable, sla);
@@ -506,8 +523,8 @@ pub fn unchecked(rungs: &[RungReport], counted: &[bool]) -> Vec<String> {
     if none(&|rung| rung.in_flight.mean.is_some()) && !little {
         open.push(
             if counted.iter().any(|counted| !counted) {
-                "Throughput or latency was computed from the other, so Little's law cannot tell whether the levels were \
-                 held: not checked."
+                "Requests/s or latency are not as counted (column `derived`), so that Little's law cannot tell whether \
+                 the levels were held: not checked."
             } else {
                 "No in-flight figure, nor requests/s with a mean E2E: whether the levels were held was not checked."
             }

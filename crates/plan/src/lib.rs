@@ -15,6 +15,7 @@ mod bracket;
 pub mod conduct;
 mod distribution;
 mod fleet;
+mod hopeless;
 pub mod imported;
 mod instances;
 mod interval;

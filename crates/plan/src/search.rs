@@ -10,9 +10,12 @@
 //! 4. inside the limit's bracket until it is within the resolution;
 //! 5. inside the knee's bracket until it is as narrow as throughput, which is flat there, can tell.
 
+use std::time::Duration;
+
 use plimsoll_run::answer::KneeStatus;
 use plimsoll_run::ladder::Ladder;
 use plimsoll_run::rung::RungReport;
+use plimsoll_run::runner::{Rung, RungLimits};
 use plimsoll_run::sla::Sla;
 use plimsoll_run::validity::Verdict;
 
@@ -21,6 +24,7 @@ use crate::knee::{knee, still_grows};
 use crate::levels::{Curve, Level, Standing, curve, levels, outlier};
 use crate::limit::crossing;
 use crate::onset::onset;
+use crate::response::expected_response;
 
 /// The factor between levels beyond the ladder.
 const FACTOR: u32 = 4;
@@ -137,6 +141,32 @@ impl Search {
                 Next::Measure { level, why }
             }
             _ => finished(view.conclusion()),
+        }
+    }
+
+    /// The rung to measure for [`Next::Measure`]: a level that was measured before gets twice the time, and one that
+    /// fails beyond doubt less, unless every level was asked for by name. `first_response` is expected where no rung tells
+    /// yet.
+    #[must_use]
+    pub fn rung(
+        &self,
+        rungs: &[RungReport],
+        level: u32,
+        order: u32,
+        first_response: Duration,
+        limits: RungLimits,
+    ) -> Rung {
+        let again = rungs.iter().any(|rung| rung.concurrency == level);
+        Rung {
+            level,
+            order,
+            expected_response: Some(expected_response(rungs, level).unwrap_or(first_response)),
+            samples_wanted: self.settings.sla.samples_wanted(),
+            limits: RungLimits {
+                lengthen: limits.lengthen.max(if again { 2 } else { 1 }),
+                hopeless: self.settings.refine.map(|_| self.settings.sla.clone()),
+                ..limits
+            },
         }
     }
 

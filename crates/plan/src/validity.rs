@@ -284,6 +284,7 @@ fn samples(report: &RungReport) -> Option<(Verdict, String)> {
             StopReason::Asked => "the rung was asked to end there",
             StopReason::Interrupted => "the run was interrupted",
             StopReason::Errors => "errors ended the rung",
+            StopReason::Hopeless => "the SLA was broken beyond doubt",
             StopReason::Enough => "the window closed",
         };
         return Some((

@@ -41,6 +41,8 @@ pub enum StopReason {
     Cap,
     /// Too many requests failed.
     Errors,
+    /// An SLA term was broken far beyond doubt, and the window closed early.
+    Hopeless,
     /// The user stopped the run.
     Interrupted,
 }

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::evidence::Evidence;
+use crate::sla::Sla;
 
 /// How long a rung may take and what ends it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RungLimits {
     /// A window of exactly this length, where the user asked for one.
     pub rung_time: Option<Duration>,
@@ -18,6 +19,11 @@ pub struct RungLimits {
     pub cap: Duration,
     /// The drain never lasts longer.
     pub drain: Duration,
+    /// How many times the usual window and samples, at least 1; what the user asked for by time or by requests stays
+    /// as it is.
+    pub lengthen: u32,
+    /// Close the window early once one of these terms is broken far beyond doubt; `None` never does.
+    pub hopeless: Option<Sla>,
 }
 
 impl Default for RungLimits {
@@ -28,6 +34,8 @@ impl Default for RungLimits {
             warmup: None,
             cap: Duration::from_secs(300),
             drain: Duration::from_secs(60),
+            lengthen: 1,
+            hopeless: None,
         }
     }
 }

@@ -8,10 +8,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::time::Duration;
 
-use plimsoll_run::workload::Workload;
-
 use crate::engine::{Engine, Step, SubmitError};
-use crate::prompts;
+use crate::prompts::{self, Asking};
 use crate::spec::EngineSpec;
 
 /// Time between user and engine, either way: what loopback and a fast client take.
@@ -50,7 +48,7 @@ enum Event {
 #[derive(Debug)]
 pub(crate) struct ClosedLoop {
     engine: Engine,
-    workload: Workload,
+    asking: Asking,
     seed: u64,
     events: BinaryHeap<Reverse<(Duration, Event)>>,
     step: Option<Step>,
@@ -72,10 +70,10 @@ pub(crate) struct Peaks {
 
 impl ClosedLoop {
     /// One slot for each of `starts`, the times of their first requests.
-    pub(crate) fn new(spec: &EngineSpec, workload: &Workload, seed: u64, starts: &[Duration]) -> Self {
+    pub(crate) fn new(spec: &EngineSpec, asking: impl Into<Asking>, seed: u64, starts: &[Duration]) -> Self {
         ClosedLoop {
             engine: Engine::new(spec.clone()),
-            workload: workload.clone(),
+            asking: asking.into(),
             seed,
             events: (0_u32..)
                 .zip(starts)
@@ -125,7 +123,7 @@ impl ClosedLoop {
         let index = self.next_index;
         self.next_index += 1;
         let block_size = self.engine.spec().serving.block_size;
-        let request = prompts::request(&self.workload, self.seed, index, block_size);
+        let request = prompts::request(&self.asking, self.seed, index, block_size);
         self.in_flight.insert(
             index,
             Exchange {
@@ -143,7 +141,7 @@ impl ClosedLoop {
 
     fn arrive(&mut self, at: Duration, index: u64) {
         let block_size = self.engine.spec().serving.block_size;
-        let request = prompts::request(&self.workload, self.seed, index, block_size);
+        let request = prompts::request(&self.asking, self.seed, index, block_size);
         match self.engine.submit(at, request) {
             Ok(()) => {}
             Err(error) => self.refused = Some(error),

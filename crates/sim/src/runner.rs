@@ -10,7 +10,7 @@ use plimsoll_run::runner::{Phase, Progress, Rung, Runner, RunnerError, Stop, Wat
 use plimsoll_run::workload::Workload;
 
 use crate::closed_loop::{ClosedLoop, Exchange};
-use crate::prompts::mix;
+use crate::prompts::{Asking, HeavyTail, mix};
 use crate::spec::EngineSpec;
 
 /// How often the conduct of the rung is asked, in virtual time.
@@ -20,7 +20,7 @@ const TICK: Duration = Duration::from_millis(20);
 #[derive(Debug, Clone)]
 pub struct SimRunner {
     spec: EngineSpec,
-    workload: Workload,
+    asking: Asking,
     seed: u64,
 }
 
@@ -28,7 +28,18 @@ impl SimRunner {
     /// Users who ask `workload` of this engine. Every rung meets a fresh engine.
     #[must_use]
     pub fn new(spec: EngineSpec, workload: Workload, seed: u64) -> Self {
-        SimRunner { spec, workload, seed }
+        SimRunner {
+            spec,
+            asking: Asking::from(&workload),
+            seed,
+        }
+    }
+
+    /// The same users with replies of a heavy tail around the workload's mean length.
+    #[must_use]
+    pub fn with_lengths(mut self, tail: HeavyTail) -> Self {
+        self.asking.tail = Some(tail);
+        self
     }
 }
 
@@ -45,7 +56,7 @@ impl Runner for SimRunner {
         let mut conduct = Conduct::new(rung);
         let starts: Vec<Duration> = (0..rung.level).map(|slot| conduct.start_of(slot)).collect();
         let seed = mix(self.seed, u64::from(rung.order));
-        let mut users = ClosedLoop::new(&self.spec, &self.workload, seed, &starts);
+        let mut users = ClosedLoop::new(&self.spec, self.asking.clone(), seed, &starts);
         let mut ended: Vec<Exchange> = Vec::new();
         let mut now = Duration::ZERO;
         let stop = loop {
@@ -53,6 +64,7 @@ impl Runner for SimRunner {
             let newly = users.advance(now).map_err(|error| refuse(error.to_string()))?;
             for exchange in newly {
                 conduct.on_end(exchange.sent, exchange.ended().unwrap_or(now), true);
+                conduct.on_outcome(&self.record(&exchange, now));
                 ended.push(exchange);
             }
             let window = conduct.window();
@@ -60,6 +72,13 @@ impl Runner for SimRunner {
                 .in_flight()
                 .filter(|exchange| window.is_some_and(|window| window.contains(exchange.sent)))
                 .count() as u64;
+            if let Some(window) = window.filter(|_| conduct.wants_in_flight()) {
+                let waiting = users
+                    .in_flight()
+                    .filter(|exchange| window.contains(exchange.sent))
+                    .map(|exchange| (exchange.sent, exchange.tokens.first().copied()));
+                conduct.on_in_flight(now, waiting);
+            }
             let step = conduct.tick(now, users.tokens(), window_in_flight);
             let phase = match step {
                 Step::Hold(phase) => phase,
@@ -116,7 +135,7 @@ impl SimRunner {
         let mut chunks = ChunkLog::default();
         let mut requests = Vec::with_capacity(exchanges.len());
         for exchange in &exchanges {
-            if self.workload.streaming {
+            if self.asking.workload.streaming {
                 chunks.push(exchange.tokens.iter().map(|at| *at - exchange.sent));
             } else {
                 chunks.push([]);
@@ -148,7 +167,7 @@ impl SimRunner {
     }
 
     fn record(&self, exchange: &Exchange, took: Duration) -> RequestRecord {
-        let streaming = self.workload.streaming;
+        let streaming = self.asking.workload.streaming;
         let first = exchange.tokens.first().copied();
         let mut record = RequestRecord::begun(exchange.index, exchange.slot, exchange.sent, exchange.sent);
         record.input_asked = exchange.prompt_tokens;

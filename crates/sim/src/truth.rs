@@ -8,7 +8,8 @@ use plimsoll_run::workload::Workload;
 
 use crate::closed_loop::{ClosedLoop, Exchange};
 use crate::engine::SubmitError;
-use crate::prompts::mix;
+use crate::prompts::{Asking, mix};
+pub use crate::prompts::HeavyTail;
 use crate::spec::EngineSpec;
 
 /// Some statistics of a latency, milliseconds; percentiles by nearest rank.
@@ -56,16 +57,45 @@ pub fn truth(
     levels: &[u32],
     seed: u64,
 ) -> Result<Vec<TruthPoint>, SubmitError> {
+    let asking = Asking::from(workload);
     levels
         .iter()
-        .map(|level| point(spec, workload, *level, mix(seed, u64::from(*level))))
+        .map(|level| point(spec, &asking, *level, REQUESTS, mix(seed, u64::from(*level))))
         .collect()
 }
 
-fn point(spec: &EngineSpec, workload: &Workload, level: u32, seed: u64) -> Result<TruthPoint, SubmitError> {
+/// The same with replies of a heavy tail, held until `requests` requests have passed.
+///
+/// # Errors
+/// When the engine cannot hold a request of this workload.
+pub fn truth_with(
+    spec: &EngineSpec,
+    workload: &Workload,
+    tail: HeavyTail,
+    levels: &[u32],
+    requests: usize,
+    seed: u64,
+) -> Result<Vec<TruthPoint>, SubmitError> {
+    let asking = Asking {
+        workload: workload.clone(),
+        tail: Some(tail),
+    };
+    levels
+        .iter()
+        .map(|level| point(spec, &asking, *level, requests, mix(seed, u64::from(*level))))
+        .collect()
+}
+
+fn point(
+    spec: &EngineSpec,
+    asking: &Asking,
+    level: u32,
+    requests: usize,
+    seed: u64,
+) -> Result<TruthPoint, SubmitError> {
     let level = level.max(1);
     // Find R roughly, from a herd's first requests.
-    let mut scout = ClosedLoop::new(spec, workload, seed, &vec![Duration::ZERO; level as usize]);
+    let mut scout = ClosedLoop::new(spec, asking.clone(), seed, &vec![Duration::ZERO; level as usize]);
     let mut now = Duration::ZERO;
     let mut first_round = Vec::new();
     while first_round.len() < level as usize {
@@ -82,10 +112,10 @@ fn point(spec: &EngineSpec, workload: &Workload, level: u32, seed: u64) -> Resul
     let starts: Vec<Duration> = (0..level)
         .map(|slot| response.mul_f64(f64::from(slot) / f64::from(level)))
         .collect();
-    let mut users = ClosedLoop::new(spec, workload, seed, &starts);
+    let mut users = ClosedLoop::new(spec, asking.clone(), seed, &starts);
     let opens = response * 4;
     users.advance(opens)?;
-    let rounds = (REQUESTS as f64 / f64::from(level)).max(20.0);
+    let rounds = (requests as f64 / f64::from(level)).max(20.0);
     let closes = opens + response.mul_f64(rounds);
     let tokens_before = users.tokens();
     let mut all = users.advance(closes)?;
