@@ -45,7 +45,13 @@ pub fn run(arguments: &AnalyzeArguments) -> Result<Exit, Failure> {
     };
     let mut rungs = imported.rungs.clone();
     let refused = examine_table(&mut rungs, &imported.counted, &sla);
-    let mut plan = answer_table(&mut rungs, &refused, &sla, &demand);
+    // What the files record was judged by their own SLA; another question needs values.
+    let recorded: &[Option<bool>] = if imported.sla.terms.is_empty() || imported.sla == sla {
+        &imported.recorded
+    } else {
+        &[]
+    };
+    let mut plan = answer_table(&mut rungs, &refused, recorded, &sla, &demand);
     plan.warnings.extend(imported.remarks.iter().cloned());
     plan.warnings.extend(unchecked(&rungs, &imported.counted));
 

@@ -267,7 +267,7 @@ fn absent(name: &'static str, reason: String) -> Headline {
 fn not_given(run: &Run) -> String {
     if run.rungs.is_empty() {
         "No level was measured.".to_owned()
-    } else if !run.rungs.iter().any(|rung| rung.validity.may_decide()) {
+    } else if run.plan.best.is_none() && !run.rungs.iter().any(|rung| rung.validity.may_decide()) {
         "No level measured may be believed; the remarks on the levels say why.".to_owned()
     } else {
         "The levels measured do not give this number; the warnings say why.".to_owned()

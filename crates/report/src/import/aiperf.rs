@@ -176,7 +176,6 @@ pub(super) fn search(document: &Value) -> Result<Content, String> {
         .and_then(Value::as_array)
         .ok_or("`iterations` is not a list")?;
     let mut rows = Vec::new();
-    let (mut feasible, mut infeasible) = (Vec::new(), Vec::new());
     for (index, iteration) in iterations.iter().enumerate() {
         let place = format!("iterations[{index}]");
         let concurrency = varied(at(iteration, &["variation_values"]))
@@ -205,19 +204,13 @@ pub(super) fn search(document: &Value) -> Result<Content, String> {
                 }
             }
         }
-        match at(iteration, &["feasible"]).and_then(Value::as_bool) {
-            Some(true) => feasible.push(row.level),
-            Some(false) => infeasible.push(row.level),
-            None => {}
-        }
+        row.met = at(iteration, &["feasible"]).and_then(Value::as_bool);
         rows.push(row);
     }
     let (sla, mut remarks) = filters(document);
     if !sla.terms.is_empty() {
         remarks.push(format!(
-            "The history holds no latencies, only whether AIPerf's filters ({sla}) passed: at {}; failed: at {}.",
-            names(&mut feasible),
-            names(&mut infeasible)
+            "The history holds no latencies, only whether AIPerf's own filters passed ({sla})."
         ));
     }
     Ok(Content {
@@ -227,16 +220,6 @@ pub(super) fn search(document: &Value) -> Result<Content, String> {
         remarks,
         ..Content::default()
     })
-}
-
-fn names(levels: &mut Vec<u32>) -> String {
-    levels.sort_unstable();
-    levels.dedup();
-    if levels.is_empty() {
-        return "none".to_owned();
-    }
-    let names: Vec<String> = levels.iter().map(u32::to_string).collect();
-    names.join(", ")
 }
 
 fn place_of(metric: &str) -> Option<usize> {

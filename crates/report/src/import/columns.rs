@@ -23,6 +23,8 @@ pub(super) enum Field {
     Window,
     /// Place in the row, statistic, factor to milliseconds.
     Latency(usize, Stat, f64),
+    /// Whether an SLA was met.
+    Met,
     Verdict,
     Derived,
     /// Known, and of no use here.
@@ -31,10 +33,10 @@ pub(super) enum Field {
 
 /// The columns to name in a message.
 pub(super) const CANONICAL: &str = "concurrency, throughput_tok_s, req_s, error_rate, n_requests, in_flight_mean, \
-    output_tokens_mean, and latencies such as ttft_p95_ms, tpot_mean_ms, itl_mean_ms, e2e_p99_ms (mean, p50, p90, p95, \
+    output_tokens_mean, sla_pass, and latencies such as ttft_p95_ms, tpot_mean_ms, itl_mean_ms, e2e_p99_ms (mean, p50, p90, p95, \
     p99, max)";
 
-const NAMES: [(Field, &[&str]); 15] = [
+const NAMES: [(Field, &[&str]); 16] = [
     (
         Field::Level,
         &[
@@ -185,9 +187,10 @@ const NAMES: [(Field, &[&str]); 15] = [
         Field::Window,
         &["window_s", "duration_s", "benchmark_duration_s", "duration"],
     ),
+    (Field::Unused, &["order", "output_tokens_estimated", "rung"]),
     (
-        Field::Unused,
-        &["order", "sla_pass", "output_tokens_estimated", "rung"],
+        Field::Met,
+        &["sla_pass", "sla_met", "meets_sla", "passed", "pass", "feasible"],
     ),
 ];
 

@@ -31,14 +31,16 @@ pub fn document(run: &Run, imported: &Imported) -> String {
         for rung in rungs {
             rung["stopped"] = Value::Null;
             rung["lengths"]["output_estimated"] = Value::Null;
-            if rung["requests"]["sent"] == json!(0) {
-                for count in ["sent", "ok", "failed", "retried", "without_ttft"] {
-                    rung["requests"][count] = Value::Null;
-                }
-            } else {
-                for count in ["retried", "without_ttft"] {
-                    rung["requests"][count] = Value::Null;
-                }
+            let requests = &rung["requests"];
+            let unknown: &[&str] = match (requests["sent"] == json!(0), requests["ok"] == requests["failed"])
+            {
+                (true, _) => &["sent", "ok", "failed", "retried", "without_ttft"],
+                // Both are 0: nothing was said of errors.
+                (false, true) if requests["ok"] == json!(0) => &["ok", "failed", "retried", "without_ttft"],
+                _ => &["retried", "without_ttft"],
+            };
+            for count in unknown {
+                rung["requests"][count] = Value::Null;
             }
             if let Some(latencies) = rung["latency"].as_object_mut() {
                 for (_, distribution) in latencies.iter_mut() {

@@ -7,7 +7,7 @@
 //! | GuideLLM: benchmarks JSON | `guidellm` |
 //! | `vllm bench serve` and SGLang's `bench_serving`: result JSON, one level each, or many as JSON lines | `bench_serve` |
 //!
-//! The format is told by the content. Every importer makes [`Row`]s; `row` makes rungs of them. Nothing is judged here,
+//! The format is told by the content. Every importer makes rows; `row` makes rungs of them. Nothing is judged here,
 //! and nothing that a table lacks is made up: it is `None`, and null in [`document`].
 
 mod aiperf;
@@ -44,6 +44,8 @@ pub struct Imported {
     pub rungs: Vec<RungReport>,
     /// Whether the requests per second of each rung were counted, not computed from its latency.
     pub counted: Vec<bool>,
+    /// Whether each rung is said to have met an SLA: [`Imported::sla`], where that has terms.
+    pub recorded: Vec<Option<bool>>,
     /// What kinds of files these were, such as `AIPerf sweep`.
     pub formats: Vec<&'static str>,
     /// The SLA that the files themselves name.
@@ -105,6 +107,7 @@ pub fn import(files: &[(String, Vec<u8>)], output_tokens: Option<f64>) -> Result
             row.complete(tokens);
         }
         imported.counted.push(row.counted);
+        imported.recorded.push(row.met);
         imported.rungs.push(row.report(order));
     }
     if imported

@@ -29,6 +29,8 @@ pub(super) struct Row {
     pub(super) window_s: Option<f64>,
     /// Whether requests per second were counted, not computed from the latency.
     pub(super) counted: bool,
+    /// Whether the row is said to have met an SLA.
+    pub(super) met: Option<bool>,
     /// A verdict of our own that the table brings along.
     pub(super) verdict: Option<Verdict>,
 }
@@ -85,15 +87,13 @@ impl Row {
         }
     }
 
-    /// (ended, failed); parts of a round number where only the rate is known.
+    /// (ended, failed); parts of a round number where only the rate is known; `None` where nothing is said of errors.
     fn counts(&self) -> Option<(u64, u64)> {
         match (self.requests, self.failed, self.error_rate) {
             (Some(all), Some(failed), _) => Some((all, failed.min(all))),
             (Some(all), None, Some(rate)) => Some((all, (rate * all as f64).round() as u64)),
             (None, _, Some(rate)) => Some((PARTS as u64, (rate * PARTS).round() as u64)),
-            // Nothing is said of errors: the requests are taken to have succeeded.
-            (Some(all), None, None) => Some((all, 0)),
-            (None, _, None) => None,
+            (_, None, None) | (None, ..) => None,
         }
     }
 
@@ -102,7 +102,7 @@ impl Row {
         let (all, failed) = self.counts().unwrap_or((0, 0));
         let ok = all - failed;
         let share = failed as f64 / all.max(1) as f64;
-        let samples = if self.requests.is_some() { ok } else { 0 };
+        let samples = self.requests.map_or(0, |all| all - failed.min(all));
         let distribution = |at: usize| {
             let mut distribution = self.latency[at].clone();
             distribution.n = samples;

@@ -30,7 +30,7 @@ pub(super) fn read(text: &str) -> Result<Content, String> {
     let mut derived = None;
     for record in reader.records() {
         let record = record.map_err(|error| error.to_string())?;
-        let line = record.position().map_or(0, csv::Position::line);
+        let line = record.position().map_or(0, |start| line(text, start));
         if record.iter().all(str::is_empty) {
             continue;
         }
@@ -50,6 +50,19 @@ pub(super) fn read(text: &str) -> Result<Content, String> {
         remarks,
         ..Content::default()
     })
+}
+
+/// The line that a record stands on: its position is where the reader was, before any blank lines and comments.
+fn line(text: &str, start: &csv::Position) -> u64 {
+    let rest = usize::try_from(start.byte())
+        .ok()
+        .and_then(|byte| text.get(byte..))
+        .unwrap_or("");
+    let skipped = rest
+        .lines()
+        .take_while(|line| line.trim().is_empty() || line.starts_with('#'))
+        .count();
+    start.line() + skipped as u64
 }
 
 /// The separator that the first line of data has most of.
@@ -160,6 +173,14 @@ fn row(
                 derived.get_or_insert_with(|| cell.to_owned());
                 continue;
             }
+            Field::Met => {
+                row.met = Some(match cell.to_lowercase().as_str() {
+                    "true" | "yes" | "pass" | "passed" | "met" | "1" => true,
+                    "false" | "no" | "fail" | "failed" | "0" => false,
+                    _ => return Err(format!("{}: `{cell}` is neither true nor false", at())),
+                });
+                continue;
+            }
             Field::Verdict => {
                 let verdict: Verdict = serde_json::from_value(cell.into()).map_err(|_| {
                     format!("{}: `{cell}` is not a verdict of plimsoll; leave it blank", at())
@@ -208,7 +229,7 @@ fn row(
             Field::Latency(metric, stat, factor) => {
                 set(&mut row.latency[*metric], *stat, Some(value * factor));
             }
-            Field::Verdict | Field::Derived | Field::Unused => {}
+            Field::Met | Field::Verdict | Field::Derived | Field::Unused => {}
         }
     }
     if !seen_level {
