@@ -10,7 +10,7 @@ pub use crate::instances::Demand;
 use crate::instances::{cost, instances};
 use crate::knee::knee;
 use crate::levels::{Curve, Level, Standing, curve, levels, outlier};
-use crate::limit::{best, crossing, limit};
+use crate::limit::{best, crossing, find, limit};
 use crate::onset::onset;
 use crate::wording::{figure, percent};
 
@@ -24,7 +24,7 @@ pub fn answer(rungs: &[RungReport], sla: &Sla, demand: &Demand) -> Plan {
     let levels = levels(rungs, sla);
     let curve = curve(&levels);
     let queue_onset = onset(&levels);
-    let at_limit = crossing(&levels).pass;
+    let at_limit = find(&levels, rungs, sla).row;
     let judged = levels
         .iter()
         .any(|level| matches!(level.standing, Standing::Passes | Standing::Fails));
@@ -33,7 +33,7 @@ pub fn answer(rungs: &[RungReport], sla: &Sla, demand: &Demand) -> Plan {
     let knee = knee(&curve);
     let mut plan = Plan {
         best: best(&levels, curve.tokens),
-        limit: limit(&levels, sla, queue_onset.as_ref()),
+        limit: limit(&levels, rungs, sla, queue_onset.as_ref()),
         knee,
         queue_onset,
         instances,

@@ -4,10 +4,14 @@
 //! supersedes an earlier one, and every figure beside an answer comes from one row.
 
 use plimsoll_run::rung::{RungReport, TermOutcome};
-use plimsoll_run::sla::Sla;
+use plimsoll_run::sla::{Metric, Sla};
 use plimsoll_run::validity::Verdict;
 
+use crate::estimate::relative_error;
 use crate::judge::judge;
+
+/// A statistic nearer to its limit than so many of its standard errors may as well lie on the other side.
+const NEAR: f64 = 2.5;
 
 /// How a level stands to the SLA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +34,9 @@ pub(crate) struct Level<'a> {
     pub(crate) rung: &'a RungReport,
     pub(crate) outcomes: Vec<TermOutcome>,
     pub(crate) standing: Standing,
+    /// Whether it stands as it does by less than the noise: |ln(statistic/limit)| < 2.5 sigma for the term that decides. Never
+    /// where no term tells how sure it is.
+    pub(crate) near: bool,
     /// How often it was measured.
     pub(crate) times: usize,
 }
@@ -80,12 +87,31 @@ pub(crate) fn levels<'a>(rungs: &'a [RungReport], sla: &Sla) -> Vec<Level<'a>> {
             Some(Level {
                 level,
                 rung,
+                near: near(standing, &outcomes),
                 outcomes,
                 standing,
                 times: of_level().count(),
             })
         })
         .collect()
+}
+
+fn near(standing: Standing, outcomes: &[TermOutcome]) -> bool {
+    let near = |outcome: &TermOutcome| {
+        excess(outcome)
+            .zip(relative_error(outcome))
+            .is_some_and(|(y, error)| y.abs() < NEAR * error)
+            && outcome.term.metric != Metric::ErrorRate
+    };
+    match standing {
+        Standing::Passes => outcomes.iter().any(near),
+        // One term that fails for certain is enough.
+        Standing::Fails => {
+            let mut failing = outcomes.iter().filter(|outcome| outcome.pass == Some(false)).peekable();
+            failing.peek().is_some() && failing.all(near)
+        }
+        Standing::Unknown | Standing::Invalid => false,
+    }
 }
 
 /// Too many failures are no measurement, but they do say that the level cannot be served.

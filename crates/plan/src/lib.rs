@@ -9,11 +9,15 @@
 //! | rungs to planning numbers | [`answer`](mod@answer) |
 //! | which level comes next | [`search`] |
 //! | a table someone else measured | [`imported`] |
+//! | arrivals in open loop | [`arrivals`], [`trace`] |
+//! | did the safe rate hold | [`verification`] |
 
 pub mod answer;
+pub mod arrivals;
 mod bracket;
 pub mod conduct;
 mod distribution;
+mod estimate;
 mod fleet;
 mod hopeless;
 pub mod imported;
@@ -32,7 +36,9 @@ mod steady;
 mod table;
 mod timeline;
 mod tokens;
+pub mod trace;
 pub mod validity;
+pub mod verification;
 mod wording;
 
 pub use answer::{Demand, Routing, answer};

@@ -1,10 +1,11 @@
 //! The SLA limit and the best concurrency.
 
 use plimsoll_run::answer::{Best, Limit, LimitStatus, QueueOnset};
-use plimsoll_run::rung::TermOutcome;
+use plimsoll_run::rung::{RungReport, TermOutcome};
 use plimsoll_run::sla::{Metric, Sla};
 use plimsoll_run::units::show_ms;
 
+use crate::estimate::{Estimate, estimate};
 use crate::levels::{Level, Standing, throughput};
 use crate::wording::{figure, percent};
 
@@ -35,13 +36,95 @@ pub(crate) fn crossing<'l, 'r>(levels: &'l [Level<'r>]) -> Crossing<'l, 'r> {
     }
 }
 
+/// A level that passes by less than the noise gives way to one that passes for certain, if that is no further below.
+const GIVE_WAY: f64 = 1.10;
+/// An estimate with a wider 95 % interval than this factor to either side is no answer.
+const VAGUE: f64 = 1.25;
+
+/// Where the limit is, as far as the rungs tell.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found<'l, 'r> {
+    /// The row that answers: the highest level that passes, by more than the noise where there is one close below. It
+    /// lies below every failing level.
+    pub(crate) row: Option<&'l Level<'r>>,
+    /// The lowest level that fails.
+    pub(crate) fail: Option<&'l Level<'r>>,
+    /// The lowest level that fails by more than the noise, or else the lowest that fails.
+    pub(crate) certain: Option<&'l Level<'r>>,
+    /// The crossing of a smooth term, estimated from the rungs around it.
+    pub(crate) estimate: Option<Estimate>,
+}
+
+/// Where the limit is; see [`Found`].
+#[must_use]
+pub(crate) fn find<'l, 'r>(levels: &'l [Level<'r>], rungs: &[RungReport], sla: &Sla) -> Found<'l, 'r> {
+    let Crossing { pass, fail, .. } = crossing(levels);
+    let estimate = pass
+        .zip(fail)
+        .and_then(|(pass, fail)| estimate(rungs, sla, pass, fail))
+        .filter(|estimate| estimate.interval()[1] <= VAGUE * estimate.level);
+    let below = |most: u32| {
+        levels
+            .iter()
+            .rfind(move |row| row.level <= most && row.standing == Standing::Passes)
+    };
+    let row = match (pass, &estimate) {
+        // Float to integer conversions saturate.
+        (Some(pass), Some(estimate)) => below((estimate.level as u32).min(pass.level)).or(Some(pass)),
+        (Some(pass), None) if pass.near => levels
+            .iter()
+            .rfind(|row| row.level < pass.level && row.standing == Standing::Passes && !row.near)
+            .filter(|row| f64::from(pass.level) <= GIVE_WAY * f64::from(row.level))
+            .or(Some(pass)),
+        (pass, _) => pass,
+    };
+    Found {
+        row,
+        fail,
+        certain: levels
+            .iter()
+            .find(|row| row.standing == Standing::Fails && !row.near)
+            .or(fail),
+        estimate,
+    }
+}
+
+impl Found<'_, '_> {
+    /// The highest concurrency that meets the SLA: the estimate, rounded down and below every failing level, or the row.
+    fn concurrency(&self) -> Option<u32> {
+        let row = self.row?.level;
+        let (Some(estimate), Some(fail)) = (&self.estimate, self.fail) else {
+            return Some(row);
+        };
+        Some((estimate.level as u32).min(fail.level.saturating_sub(1)).max(1))
+    }
+
+    fn interval(&self) -> [Option<f64>; 2] {
+        let level_of = |level: Option<&Level>| level.map(|level| f64::from(level.level));
+        match &self.estimate {
+            Some(estimate) => estimate.interval().map(Some),
+            None => [level_of(self.row), level_of(self.certain)],
+        }
+    }
+}
+
 /// The highest concurrency that meets the SLA; `None` when no level could be judged.
 #[must_use]
-pub(crate) fn limit(levels: &[Level], sla: &Sla, onset: Option<&QueueOnset>) -> Option<Limit> {
-    let Crossing { pass, fail, .. } = crossing(levels);
-    let level_of = |level: Option<&Level>| level.map(|level| f64::from(level.level));
-    let interval = [level_of(pass), level_of(fail)];
-    let concurrency = pass.map(|pass| pass.level);
+pub(crate) fn limit(
+    levels: &[Level],
+    rungs: &[RungReport],
+    sla: &Sla,
+    onset: Option<&QueueOnset>,
+) -> Option<Limit> {
+    let found = find(levels, rungs, sla);
+    let (pass, fail) = (found.row, found.fail);
+    let interval = found.interval();
+    let concurrency = found.concurrency();
+    let estimated = concurrency.is_some_and(|level| {
+        levels
+            .iter()
+            .all(|row| row.level != level || row.standing != Standing::Passes)
+    });
     let (status, decider) = match (pass, fail) {
         (None, None) => return None,
         (Some(_), Some(fail)) => (LimitStatus::Crossed, fail),
@@ -54,10 +137,24 @@ pub(crate) fn limit(levels: &[Level], sla: &Sla, onset: Option<&QueueOnset>) -> 
         || "too many requests fail".to_owned(),
         |worst| saying(worst, decider),
     );
-    let reason = match (status, pass) {
+    let fitted = found.estimate.map(|estimate| {
+        format!(
+            "{} crosses its limit at about {} by a line through the {} rungs around it; at {at} {seen}.{}",
+            estimate.term.subject(),
+            figure(estimate.level),
+            estimate.below + estimate.above,
+            waiting(worst, at, onset)
+        )
+    });
+    let reason = fitted.unwrap_or_else(|| match (status, pass) {
         (LimitStatus::Crossed, Some(pass)) => format!(
-            "{} is the highest level tried that meets the SLA; at {at} {seen}.{}",
+            "{} is the highest level tried that meets the SLA{}; at {at} {seen}.{}",
             pass.level,
+            if crossing(levels).pass.is_some_and(|highest| highest.level > pass.level) {
+                " beyond doubt"
+            } else {
+                ""
+            },
             waiting(worst, at, onset)
         ),
         (LimitStatus::NotReached, _) if sla.terms.is_empty() => {
@@ -73,9 +170,10 @@ pub(crate) fn limit(levels: &[Level], sla: &Sla, onset: Option<&QueueOnset>) -> 
             "No level tried meets the SLA; already at {at} {seen}.{}",
             waiting(worst, at, onset)
         ),
-    };
+    });
     Some(Limit {
         concurrency,
+        estimated,
         interval,
         status,
         binding: worst.map(|worst| worst.term.to_string()),
@@ -185,7 +283,7 @@ mod tests {
     #[test]
     fn a_crossing_is_a_bracket_with_its_binding_term() {
         let rungs = rungs(&[(16, 100.0, 20.0), (64, 300.0, 80.0), (256, 310.0, 900.0)]);
-        let limit = limit(&levels(&rungs, &sla()), &sla(), None).unwrap();
+        let limit = limit(&levels(&rungs, &sla()), &rungs, &sla(), None).unwrap();
         assert_eq!(
             (limit.concurrency, limit.status),
             (Some(64), LimitStatus::Crossed)
@@ -198,17 +296,17 @@ mod tests {
     #[test]
     fn all_passing_and_none_passing_are_open_on_one_side() {
         let low = rungs(&[(16, 100.0, 20.0), (64, 300.0, 80.0)]);
-        let found = limit(&levels(&low, &sla()), &sla(), None).unwrap();
+        let found = limit(&levels(&low, &sla()), &low, &sla(), None).unwrap();
         assert_eq!(
             (found.status, found.interval),
             (LimitStatus::NotReached, [Some(64.0), None])
         );
         let high = rungs(&[(16, 100.0, 120.0), (64, 300.0, 480.0)]);
-        let found = limit(&levels(&high, &sla()), &sla(), None).unwrap();
+        let found = limit(&levels(&high, &sla()), &high, &sla(), None).unwrap();
         assert_eq!((found.status, found.concurrency), (LimitStatus::NeverMet, None));
         assert_eq!(found.interval, [None, Some(16.0)]);
         assert!(best(&levels(&high, &sla()), true).is_none());
-        assert!(limit(&[], &sla(), None).is_none());
+        assert!(limit(&[], &[], &sla(), None).is_none());
     }
 
     #[test]
@@ -216,7 +314,7 @@ mod tests {
         let rungs = rungs(&[(64, 100.0, 20.0), (96, 150.0, 180.0), (128, 300.0, 80.0)]);
         let levels = levels(&rungs, &sla());
         assert_eq!(crossing(&levels).above.unwrap().level, 128);
-        assert_eq!(limit(&levels, &sla(), None).unwrap().concurrency, Some(64));
+        assert_eq!(limit(&levels, &rungs, &sla(), None).unwrap().concurrency, Some(64));
         assert_eq!(best(&levels, true).unwrap().concurrency, 64);
     }
 
@@ -240,7 +338,7 @@ mod tests {
             verdict: Verdict::ClientLimited,
             reasons: Vec::new(),
         };
-        let found = limit(&levels(&rungs, &sla()), &sla(), None).unwrap();
+        let found = limit(&levels(&rungs, &sla()), &rungs, &sla(), None).unwrap();
         assert_eq!(
             (found.concurrency, found.status),
             (Some(128), LimitStatus::NotReached)
@@ -249,7 +347,7 @@ mod tests {
         rungs[3].validity.verdict = Verdict::Errors;
         rungs[3].requests.ok = 500;
         rungs[3].requests.failed = 500;
-        let found = limit(&levels(&rungs, &sla()), &sla(), None).unwrap();
+        let found = limit(&levels(&rungs, &sla()), &rungs, &sla(), None).unwrap();
         assert_eq!(found.interval, [Some(128.0), Some(256.0)]);
         assert_eq!(found.binding.as_deref(), Some("error_rate<=0"));
     }

@@ -7,7 +7,8 @@
 //! 2. once more what cannot stand as it is: rungs that are invalid by chance, throughput outliers, and a failing level
 //!    with a passing one above it;
 //! 3. further down by factors of four while nothing passes, further up while the highest passes and still grows;
-//! 4. inside the limit's bracket until it is within the resolution;
+//! 4. inside the limit's bracket: by secant or by the queue until it is narrow; then on a smooth term to both sides of the
+//!    estimate until that is known within the resolution, and on a cliff by halves until the bracket is;
 //! 5. inside the knee's bracket until it is as narrow as throughput, which is flat there, can tell.
 
 use std::time::Duration;
@@ -22,7 +23,8 @@ use plimsoll_run::validity::Verdict;
 use crate::bracket::{Bracket, crossing_at};
 use crate::knee::{knee, still_grows};
 use crate::levels::{Curve, Level, Standing, curve, levels, outlier};
-use crate::limit::crossing;
+use crate::estimate::{CLIFF, Estimate, estimate, relative_error, slope};
+use crate::limit::{crossing, find};
 use crate::onset::onset;
 use crate::response::expected_response;
 
@@ -34,7 +36,9 @@ const TIMES: usize = 2;
 const KNEE_RATIO: f64 = 1.25;
 const KNEE_INTERVAL: f64 = 0.15;
 /// So many rungs beyond the ladder, and the knee gets no further one of its own.
-const KNEE_BUDGET: usize = 7;
+const KNEE_BUDGET: usize = 5;
+/// One-sided 95 %: so many standard errors of an estimate must fit into the resolution.
+const SURE: f64 = 1.645;
 /// So many probes by prediction; if they did not suffice, the predictions are worth nothing, and halving is.
 const PREDICTIONS: usize = 6;
 
@@ -128,7 +132,7 @@ impl Search {
         let probe = view
             .again()
             .or_else(|| view.wider(&self.settings))
-            .or_else(|| view.limit_probe(rungs.len().saturating_sub(self.ladder.len())))
+            .or_else(|| view.limit_probe(&self.settings, rungs.len().saturating_sub(self.ladder.len())))
             .or_else(|| {
                 let left = rungs.len() < self.ladder.len() + KNEE_BUDGET;
                 view.knee_probe().filter(|_| left)
@@ -206,15 +210,19 @@ impl Search {
 
 /// The rungs so far, as the search sees them.
 struct View<'a> {
+    rungs: &'a [RungReport],
+    sla: &'a Sla,
     levels: Vec<Level<'a>>,
     curve: Curve,
     resolution: f64,
 }
 
 impl<'a> View<'a> {
-    fn new(rungs: &'a [RungReport], sla: &Sla, resolution: f64) -> Self {
+    fn new(rungs: &'a [RungReport], sla: &'a Sla, resolution: f64) -> Self {
         let levels = levels(rungs, sla);
         View {
+            rungs,
+            sla,
             curve: curve(&levels),
             levels,
             // Finer than this no bracket of whole levels gets.
@@ -274,7 +282,9 @@ impl<'a> View<'a> {
         let above = self
             .levels
             .iter()
-            .find(|row| row.level > fail.level && row.standing == Standing::Passes)?;
+            .find(|row| row.level > fail.level && row.standing == Standing::Passes)
+            // Two verdicts within their noise do not contradict each other.
+            .filter(|above| !(fail.near && above.near))?;
         let again = [fail, above].into_iter().find(|row| self.once(row.level))?;
         Some((
             again.level,
@@ -318,12 +328,31 @@ impl<'a> View<'a> {
         )
     }
 
+    /// The highest level that passes by more than the noise (or at all, where none does), and the lowest above it that
+    /// does not: a verdict within the noise is not latched, it only says that the limit is not far.
+    fn sides(&self) -> Option<(&Level<'a>, &Level<'a>)> {
+        let sides = crossing(&self.levels);
+        let (pass, fail) = (sides.pass?, sides.fail?);
+        let low = self
+            .levels
+            .iter()
+            .rfind(|row| row.level < fail.level && row.standing == Standing::Passes && !row.near)
+            .unwrap_or(pass);
+        let high = self
+            .levels
+            .iter()
+            .find(|row| row.level > low.level && row.near)
+            .filter(|row| row.level < fail.level)
+            .unwrap_or(fail);
+        Some((low, high))
+    }
+
     /// The limit's bracket while it is wider than the resolution, and nothing inside it has been tried in vain.
     fn limit_bracket(&self) -> Option<Bracket> {
-        let sides = crossing(&self.levels);
+        let (low, high) = self.sides()?;
         let bracket = Bracket {
-            low: sides.pass?.level,
-            high: sides.fail?.level,
+            low: low.level,
+            high: high.level,
         };
         let open = !bracket.adjacent() && bracket.ratio() > 1.0 + self.resolution;
         let in_vain = self.levels.iter().any(|row| bracket.inside(row.level));
@@ -331,10 +360,94 @@ impl<'a> View<'a> {
     }
 
     /// Step 4: inside the limit's bracket.
-    fn limit_probe(&self, probes: usize) -> Probe {
-        let bracket = self.limit_bracket()?;
+    fn limit_probe(&self, settings: &SearchSettings, probes: usize) -> Probe {
         let sides = crossing(&self.levels);
         let (pass, fail) = (sides.pass?, sides.fail?);
+        let telling = fail
+            .outcomes
+            .iter()
+            .filter(|outcome| outcome.pass == Some(false))
+            .all(|outcome| relative_error(outcome).is_some());
+        if !telling || slope(pass, fail) > CLIFF {
+            return self.cliff_probe(fail, probes);
+        }
+        match estimate(self.rungs, self.sla, pass, fail) {
+            Some(found) => self.smooth_probe(settings, pass, fail, &found),
+            None => self.first_probe(pass, fail, probes),
+        }
+    }
+
+    /// Towards a term that may be smooth, before enough rungs lie around its crossing: by secant, or by the queue.
+    fn first_probe(&self, pass: &Level, fail: &Level, probes: usize) -> Probe {
+        let bracket = Bracket {
+            low: pass.level,
+            high: fail.level,
+        };
+        let in_vain = self.levels.iter().any(|row| bracket.inside(row.level));
+        let settled = !pass.near && !fail.near && bracket.ratio() <= 1.0 + self.resolution;
+        if bracket.adjacent() || in_vain || settled {
+            return None;
+        }
+        Some(self.inside(bracket, pass, fail, probes))
+    }
+
+    /// A smooth term: to both sides of the estimate in turn, until it is sure.
+    fn smooth_probe(
+        &self,
+        settings: &SearchSettings,
+        pass: &Level,
+        fail: &Level,
+        found: &Estimate,
+    ) -> Probe {
+        let bracket = Bracket {
+            low: pass.level,
+            high: fail.level,
+        };
+        let closed = bracket.adjacent() || bracket.ratio() <= 1.0 + self.resolution;
+        if closed && !pass.near && !fail.near {
+            return None;
+        }
+        if SURE * found.error <= self.resolution {
+            return None;
+        }
+        let aside = 1.0 + self.resolution;
+        let (first, second) = if found.below <= found.above {
+            (found.level / aside, found.level * aside)
+        } else {
+            (found.level * aside, found.level / aside)
+        };
+        [first, second, found.level, first - 1.0, second + 1.0]
+            .into_iter()
+            // Float to integer conversions saturate.
+            .map(|level| (level.round() as u32).clamp(settings.min, settings.max))
+            .find(|level| self.once(*level))
+            .map(|level| {
+                (
+                    level,
+                    format!(
+                        "the limit is estimated at {:.0}, within {:.0} %",
+                        found.level,
+                        100.0 * SURE * found.error
+                    ),
+                )
+            })
+    }
+
+    /// A cliff, a wide bracket, or rungs that do not tell how sure they are: prediction first, then halves.
+    fn cliff_probe(&self, fail: &Level, probes: usize) -> Probe {
+        let (low, high) = self.sides()?;
+        if low.near && self.once(low.level) {
+            return Some((low.level, "once more, it passes by less than the noise".to_owned()));
+        }
+        let Some(bracket) = self.limit_bracket() else {
+            return (high.near && self.once(high.level) && low.level < high.level)
+                .then(|| (high.level, "once more, its verdict is within the noise".to_owned()));
+        };
+        Some(self.inside(bracket, low, fail, probes))
+    }
+
+    /// A level inside a bracket: where the crossing is predicted, or where requests begin to wait, or in the middle.
+    fn inside(&self, bracket: Bracket, pass: &Level, fail: &Level, probes: usize) -> (u32, String) {
         let onset = onset(&self.levels).map(|onset| onset.concurrency);
         let predicted = crossing_at(pass, fail, onset).filter(|_| probes < PREDICTIONS);
         let level = match (predicted, onset) {
@@ -345,10 +458,10 @@ impl<'a> View<'a> {
             }
             (None, _) => bracket.middle(),
         };
-        Some((
+        (
             level,
             format!("the limit lies between {} and {}", bracket.low, bracket.high),
-        ))
+        )
     }
 
     /// Step 5: inside the knee's bracket.
@@ -384,21 +497,35 @@ impl<'a> View<'a> {
     }
 
     fn conclusion(&self) -> String {
-        let sides = crossing(&self.levels);
-        match (sides.pass, sides.fail) {
+        let found = find(&self.levels, self.rungs, self.sla);
+        match (found.row, found.fail) {
             (Some(pass), Some(fail)) => {
                 let bracket = Bracket {
                     low: pass.level,
                     high: fail.level,
                 };
-                if let Some(row) = self.levels.iter().find(|row| bracket.inside(row.level)) {
+                let unjudged = self.levels.iter().find(|row| {
+                    bracket.inside(row.level) && matches!(row.standing, Standing::Unknown | Standing::Invalid)
+                });
+                if let Some(estimate) = found.estimate {
+                    let [low, high] = estimate.interval();
+                    format!(
+                        "The limit is estimated at {:.0}, between {low:.0} and {high:.0}.",
+                        estimate.level.floor()
+                    )
+                } else if let Some(row) = unjudged {
                     format!(
                         "The limit lies between {} and {}; {} between them could not be judged.",
                         pass.level, fail.level, row.level
                     )
-                } else {
+                } else if bracket.adjacent() || bracket.ratio() <= 1.0 + self.resolution {
                     format!(
                         "The limit is known to lie between {} and {}, within the resolution.",
+                        pass.level, fail.level
+                    )
+                } else {
+                    format!(
+                        "The limit lies between {} and {}; levels between them are within the noise.",
                         pass.level, fail.level
                     )
                 }

@@ -252,6 +252,10 @@ fn little(report: &RungReport, evidence: &Evidence, window: Window) -> Option<(V
 
 fn unsteady(evidence: &Evidence, window: Window) -> Option<(Verdict, String)> {
     const BINS: u32 = 16;
+    if evidence.stop == StopReason::Hopeless {
+        // A window of three responses or so is too short to have halves.
+        return None;
+    }
     let bins = in_window(evidence, window, BINS).unwrap_or_else(|| {
         let mut bins = WindowBins::new(window, BINS);
         for record in evidence.requests.iter().filter(|record| record.ok()) {
@@ -349,10 +353,19 @@ fn condemn(rung: &mut RungReport, verdict: Verdict, reason: String) {
 }
 
 fn lengths_differ(rungs: &mut [RungReport]) {
+    // Where lengths are drawn at random, what a rung asked for differs by chance: it is the share of it that came which
+    // must be alike.
+    let drawn = |rung: &RungReport| rung.lengths.output.asked.filter(|asked| *asked > 0.0);
+    let usual = rungs.iter().filter_map(drawn).fold((0.0, 0.0), |(sum, n), asked| (sum + asked, n + 1.0));
+    let usual = usual.0 / f64::max(usual.1, 1.0);
+    let length = |rung: &RungReport| {
+        let actual = rung.lengths.output.actual?;
+        Some(drawn(rung).map_or(actual, |asked| actual / asked * usual))
+    };
     let mut lengths: Vec<f64> = rungs
         .iter()
         .filter(|rung| rung.validity.may_decide())
-        .filter_map(|rung| rung.lengths.output.actual)
+        .filter_map(length)
         .collect();
     if lengths.len() < 2 {
         return;
@@ -360,7 +373,7 @@ fn lengths_differ(rungs: &mut [RungReport]) {
     lengths.sort_by(f64::total_cmp);
     let median = lengths[lengths.len() / 2];
     for rung in rungs {
-        let Some(actual) = rung.lengths.output.actual else {
+        let Some(actual) = length(rung) else {
             continue;
         };
         if (actual - median).abs() > BETWEEN_RUNGS * median {

@@ -53,9 +53,14 @@ pub enum LimitStatus {
 /// The highest concurrency that meets the SLA.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
-    /// The highest level that was tried and passed; `None` when none did.
+    /// The highest level that meets the SLA: one that was tried and passed, or, where `estimated`, a whole level read off
+    /// the line through the rungs around the crossing. Below every level that failed; `None` when none passed.
     pub concurrency: Option<u32>,
-    /// The bracket: the highest passing level and the lowest failing one above it (open where there is none).
+    /// Whether `concurrency` is such a reading and was not itself tried and passed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
+    /// Where the limit lies. Of a line through several rungs its 95 % interval; else the bracket: the passing level and the
+    /// lowest above it that fails by more than its noise (open where there is none).
     pub interval: Interval,
     /// How it was found.
     pub status: LimitStatus,

@@ -74,6 +74,7 @@ pub fn run() -> Run {
             .collect(),
         sla,
         peak: Some("40rps".parse().unwrap()),
+        demand: None,
         resumed: 0,
         search: None,
         price_per_hour: Some(4.2),
@@ -85,6 +86,7 @@ pub fn run() -> Run {
         },
         notes: vec!["Prompts were calibrated once against the server's own prompt_tokens.".to_owned()],
         plan: plan(),
+        verification: None,
     }
 }
 
@@ -99,6 +101,7 @@ fn plan() -> Plan {
         }),
         limit: Some(Limit {
             concurrency: Some(284),
+            estimated: false,
             interval: [Some(284.0), Some(320.0)],
             status: LimitStatus::Crossed,
             binding: Some("ttft.p95".to_owned()),

@@ -21,19 +21,19 @@ pub struct Scenario {
 
 const TAIL: HeavyTail = HeavyTail {
     sigma: 0.8,
-    most: 2_000,
+    most: 640,
 };
 
 impl Scenario {
     /// A smooth crossing: TPOT grows with every further sequence in the batch. Llama-3.1-8B on ml.g7e.2xlarge; R is
     /// some 4 s at the limit.
     pub fn smooth(requests: usize) -> Self {
-        Self::new("smooth TPOT", "tpot.p95<=24ms", 256, |point| point.tpot.p95_ms, 60..90, requests)
+        Self::new("smooth TPOT", "tpot.p95<=", 256, |point| point.tpot.p95_ms, 73, requests)
     }
 
     /// A cliff: above 200 sequences requests wait for a slot, and TTFT leaps.
     pub fn cliff(requests: usize) -> Self {
-        Self::new("TTFT cliff", "ttft.p95<=500ms", 200, |point| point.ttft.p95_ms, 196..220, requests)
+        Self::new("TTFT cliff", "ttft.p95<=", 200, |point| point.ttft.p95_ms, 207, requests)
     }
 
     fn new(
@@ -41,32 +41,36 @@ impl Scenario {
         term: &str,
         slots: u32,
         statistic: fn(&TruthPoint) -> f64,
-        fine: std::ops::Range<u32>,
+        about: u32,
         requests: usize,
     ) -> Self {
-        let sla = Sla {
-            terms: vec![term.parse().unwrap()],
-        };
         let mut spec = preset("sim:llama-3.1-8b@ml.g7e.2xlarge").unwrap().spec;
         spec.serving.max_num_seqs = slots;
         let workload = Workload {
-            input_tokens: TokenLength::fixed(512),
-            output_tokens: TokenLength::fixed(200),
+            input_tokens: TokenLength::fixed(256),
+            output_tokens: TokenLength::fixed(128),
             streaming: true,
         };
         // Every level a search is likely to ask for, within 6 % of its neighbours, and finer where it matters.
         let mut levels: Vec<u32> = (0..)
             .map(|step| (8.0 * 1.06_f64.powi(step)).round() as u32)
             .take_while(|level| *level < 1_024)
-            .chain(fine.step_by(2))
+            .chain((about - about / 15..about + about / 15).step_by(2))
             .chain([64, 128, 256, 512, 1_024])
             .collect();
         levels.sort_unstable();
         levels.dedup();
         let (even, odd): (Vec<_>, Vec<_>) = levels.iter().enumerate().partition(|(at, _)| at % 2 == 0);
-        let of = |levels: Vec<(usize, &u32)>| {
-            let levels: Vec<u32> = levels.into_iter().map(|(_, level)| *level).collect();
-            truth_with(&spec, &workload, TAIL, &levels, requests, 11).unwrap()
+        let of = |levels: Vec<(usize, &u32)>| -> Vec<TruthPoint> {
+            levels
+                .into_iter()
+                .flat_map(|(_, level)| {
+                    // Four times as long where the limit is read off.
+                    let near = (f64::from(*level) / f64::from(about)).ln().abs() < 0.08;
+                    let requests = if near { 4 * requests } else { requests };
+                    truth_with(&spec, &workload, TAIL, &[*level], requests, 11).unwrap()
+                })
+                .collect()
         };
         let mut grid = std::thread::scope(|scope| {
             let half = scope.spawn(|| of(even));
@@ -75,6 +79,12 @@ impl Scenario {
             other
         });
         grid.sort_by_key(|point| point.level);
+        // The limit is the statistic about there, rounded to a number that a person would choose.
+        let at = grid.iter().find(|point| point.level >= about).unwrap();
+        let bound = statistic(at).round();
+        let sla = Sla {
+            terms: vec![format!("{term}{bound}ms").parse().unwrap()],
+        };
         let mut scenario = Scenario {
             name,
             limit: 0.0,
@@ -125,6 +135,21 @@ impl Scenario {
     /// ln(true statistic / limit) at a level.
     pub fn excess(&self, level: f64) -> f64 {
         (self.at(level, self.statistic) / self.sla.terms[0].limit).ln()
+    }
+
+    /// The truth as a table on stderr.
+    pub fn print(&self) {
+        for point in &self.grid {
+            eprintln!(
+                "{:5} {:8.2} req/s {:8.1} tok/s  TTFT p95 {:9.1}  TPOT p95 {:7.2}  E2E {:9.1} ms",
+                point.level,
+                point.requests_per_s,
+                point.output_tokens_per_s,
+                point.ttft.p95_ms,
+                point.tpot.p95_ms,
+                point.e2e.mean_ms
+            );
+        }
     }
 
     pub fn workload(&self) -> &Workload {
