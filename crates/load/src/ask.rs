@@ -157,7 +157,16 @@ impl<'a> Asker<'a> {
             if !(again && retries > 0) {
                 let mut answer = outcome?;
                 let record = answer.read(line);
-                if retries == 0 || record.ok() || !answer.ok() || reply::looks_like_html(&answer.body) {
+                // A reply that never ended has had all the time there is: asking again would only double the wait.
+                let spent = record.failure.as_ref().is_some_and(|failure| {
+                    matches!(failure.class, FailureClass::Deadline | FailureClass::Idle)
+                });
+                if retries == 0
+                    || spent
+                    || record.ok()
+                    || !answer.ok()
+                    || reply::looks_like_html(&answer.body)
+                {
                     return Ok(Reply { answer, record });
                 }
             }
@@ -188,16 +197,24 @@ impl<'a> Asker<'a> {
             300..=399 => Some(PrepareError::Moved {
                 url: url(),
                 status,
-                location: self
-                    .line
-                    .redactor
-                    .line(answer.header("location").unwrap_or("(nowhere)")),
+                location: self.line.redactor.line(&without_credentials(
+                    answer.header("location").unwrap_or("(nowhere)"),
+                )),
             }),
             _ if !self.line.endpoint.https() && speaks_tls(&answer.body) => {
                 Some(PrepareError::SpeaksTls { url: url() })
             }
             _ => None,
         }
+    }
+}
+
+/// A redirection's target without user info and query, which a proxy may fill with keys.
+fn without_credentials(location: &str) -> String {
+    let shown = crate::endpoint::without_user_info(location);
+    match shown.split_once(['?', '#']) {
+        Some((url, _)) => url.to_owned(),
+        None => shown,
     }
 }
 
@@ -215,5 +232,22 @@ fn unanswered(ending: Ending, first_byte: Option<u8>, url: String, within: Durat
             url,
             problem: "the answer has no headers".to_owned(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_credentials;
+
+    #[test]
+    fn a_redirection_is_named_without_what_may_be_secret() {
+        for (location, shown) in [
+            ("https://user:hunter2@h/v1/?token=x#y", "https://h/v1/"),
+            ("//user:hunter2@h/v1", "//h/v1"),
+            ("/login?next=%2Fv1", "/login"),
+            ("(nowhere)", "(nowhere)"),
+        ] {
+            assert_eq!(without_credentials(location), shown);
+        }
     }
 }

@@ -120,6 +120,9 @@ pub(crate) async fn probe(
             class: failure.class,
             message: failure.message.clone(),
             remedy: match failure.class {
+                _ if answer.header("content-encoding").is_some() => {
+                    "turn compression off in the server, or in the proxy before it"
+                }
                 FailureClass::Malformed => "check the path, and --dialect if the endpoint speaks another",
                 FailureClass::Deadline | FailureClass::Idle => "check that the server is not stuck",
                 _ => "look into the server's log",

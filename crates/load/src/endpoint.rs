@@ -142,8 +142,12 @@ fn is_api_version(segment: &str) -> bool {
 }
 
 /// The text without what stands between `://` (or the beginning) and `@`.
-fn without_user_info(text: &str) -> String {
-    let start = text.find("://").map_or(0, |at| at + 3);
+pub(crate) fn without_user_info(text: &str) -> String {
+    let start = match text.find("://") {
+        Some(at) => at + 3,
+        None if text.starts_with("//") => 2,
+        None => 0,
+    };
     let end = text[start..]
         .find(['/', '?', '#'])
         .map_or(text.len(), |at| start + at);

@@ -17,6 +17,12 @@ pub enum PrepareError {
         /// What is wrong.
         problem: &'static str,
     },
+    /// A header that only the client itself may write.
+    #[error("header `{name}` is set by plimsoll from each request's body; leave it out")]
+    Framing {
+        /// Its name.
+        name: String,
+    },
     /// TLS cannot be set up on this side.
     #[error("{0}")]
     TlsSettings(String),
@@ -161,4 +167,18 @@ pub enum PrepareError {
         /// What to change.
         remedy: &'static str,
     },
+}
+
+impl PrepareError {
+    /// Whether what the user wrote is at fault, so that no endpoint was asked anything.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            PrepareError::Endpoint(_)
+                | PrepareError::Header { .. }
+                | PrepareError::Framing { .. }
+                | PrepareError::TlsSettings(_)
+        )
+    }
 }

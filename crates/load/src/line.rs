@@ -136,6 +136,10 @@ fn headers(options: &TargetOptions, endpoint: &Endpoint) -> Result<HeaderMap, Pr
         )?;
     }
     for (name, value) in &options.headers {
+        // These say where a request ends; another value would make the server wait or read nonsense.
+        if ["content-length", "transfer-encoding"].contains(&name.trim().to_ascii_lowercase().as_str()) {
+            return Err(PrepareError::Framing { name: name.clone() });
+        }
         put(name, value)?;
     }
     Ok(headers)

@@ -1,5 +1,6 @@
 //! What a reply turned out to be: tokens, counts, and success or failure. Off the hot path.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use plimsoll_run::request::{Failure, FailureClass, RequestRecord};
@@ -32,9 +33,17 @@ pub(crate) fn read(flight: &mut Flight, ending: &Ending, redactor: &Redactor) ->
     let status = flight.record.status;
     let success = status.is_none_or(|status| (200..300).contains(&status));
     if success && status.is_some() {
-        match kind(flight) {
-            Kind::Stream => reading.stream(&flight.buffers, &mut flight.record),
-            Kind::Whole => reading.whole(&flight.buffers.body, &mut flight.record, ending),
+        match (encoding(flight), kind(flight)) {
+            (Some(encoding), _) => {
+                reading.failure = Some((
+                    FailureClass::Malformed,
+                    format!(
+                        "the reply comes compressed (content-encoding: {encoding}) though nobody asked for that"
+                    ),
+                ));
+            }
+            (None, Kind::Stream) => reading.stream(&flight.buffers, &mut flight.record),
+            (None, Kind::Whole) => reading.whole(&flight.buffers.body, &mut flight.record, ending),
         }
     }
     let failure = verdict(flight, ending, reading.failure.take(), &reading);
@@ -57,6 +66,28 @@ pub(crate) fn read(flight: &mut Flight, ending: &Ending, redactor: &Redactor) ->
     });
     let sent = record.sent;
     reading.chunks.iter().map(|at| at.saturating_sub(sent)).collect()
+}
+
+/// How the body is compressed, if it is.
+fn encoding(flight: &Flight) -> Option<String> {
+    let value = flight
+        .head
+        .as_ref()?
+        .headers
+        .get(http::header::CONTENT_ENCODING)?;
+    let name = String::from_utf8_lossy(value.as_bytes())
+        .trim()
+        .to_ascii_lowercase();
+    (!name.is_empty() && name != "identity").then_some(name)
+}
+
+/// Reads JSON of the dialect. What is not UTF-8, such as half a character that an engine cut, is replaced as the
+/// specification of event streams asks: the token came all the same.
+fn parse(data: &[u8]) -> serde_json::Result<Event> {
+    serde_json::from_slice(data).or_else(|error| match String::from_utf8_lossy(data) {
+        Cow::Owned(text) => serde_json::from_str(&text),
+        Cow::Borrowed(_) => Err(error),
+    })
 }
 
 enum Kind {
@@ -120,7 +151,7 @@ impl Reading {
         if data.trim_ascii().is_empty() {
             return;
         }
-        match serde_json::from_slice::<Event>(&data) {
+        match parse(&data) {
             Ok(event) => {
                 self.last_event = Some(at);
                 self.spoken |= event.choices.is_some() || event.usage.is_some();
@@ -172,7 +203,7 @@ impl Reading {
         if !matches!(ending, Ending::Complete) {
             return;
         }
-        match serde_json::from_slice::<Event>(body) {
+        match parse(body) {
             Ok(event) if event.choices.is_some() || event.error_message().is_some() => {
                 self.text_without_stamp = self.take(&event, record);
                 self.finished = true;

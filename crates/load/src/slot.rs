@@ -162,7 +162,9 @@ fn wait(backoff: &mut Backoff, flight: &Flight, ending: &Ending, took: Duration)
     let status = flight.record.status.unwrap_or(0);
     // An error inside a 200 stream has no finish reason either. A reply that is not a stream says by its status.
     let unfinished = flight.tail == Tail::Open && !flight.buffers.marks.is_empty();
-    let well = (200..300).contains(&status) && !unfinished && !matches!(ending, Ending::Failed(..));
+    // What breaks after the last word takes nothing from a reply, as in its verdict.
+    let broken = matches!(ending, Ending::Failed(..)) && flight.tail < Tail::Counted;
+    let well = (200..300).contains(&status) && !unfinished && !broken;
     if well {
         backoff.reset();
         return Duration::ZERO;
@@ -268,5 +270,26 @@ async fn fly(
             kept.keep(wire);
         }
         return ending;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_cut_after_the_last_word_makes_no_slot_wait() {
+        let wait_after = |tail: Tail| {
+            let record = RequestRecord::begun(0, 0, Duration::ZERO, Duration::ZERO);
+            let mut flight = Flight::new(record, Buffers::default(), Instant::now());
+            flight.record.status = Some(200);
+            flight.tail = tail;
+            let cut = Ending::Failed(FailureClass::Body, "cut".to_owned());
+            wait(&mut Backoff::default(), &flight, &cut, Duration::ZERO)
+        };
+        assert_eq!(wait_after(Tail::Counted), Duration::ZERO);
+        assert_eq!(wait_after(Tail::Done), Duration::ZERO);
+        assert!(wait_after(Tail::Finished) > Duration::ZERO);
+        assert!(wait_after(Tail::Open) > Duration::ZERO);
     }
 }

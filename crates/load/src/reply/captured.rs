@@ -16,6 +16,8 @@ struct Captured {
     status: u16,
     content_type: String,
     body: Vec<u8>,
+    /// One more header.
+    extra: Option<(&'static str, &'static str)>,
 }
 
 fn captured(name: &str) -> Captured {
@@ -40,6 +42,7 @@ fn captured(name: &str) -> Captured {
         status: status[..3].parse().unwrap(),
         content_type,
         body: body.as_bytes().to_vec(),
+        extra: None,
     }
 }
 
@@ -51,6 +54,10 @@ fn replay(captured: &Captured, pieces: &[&[u8]]) -> (RequestRecord, Vec<Duration
     let (head, ()) = http::Response::builder()
         .status(captured.status)
         .header("content-type", &captured.content_type)
+        .header(
+            captured.extra.map_or("x-none", |(name, _)| name),
+            captured.extra.map_or("", |(_, value)| value),
+        )
         .body(())
         .unwrap()
         .into_parts();
@@ -279,6 +286,7 @@ fn stream(body: &str) -> (RequestRecord, Vec<Duration>) {
         status: 200,
         content_type: "text/event-stream".to_owned(),
         body: body.as_bytes().to_vec(),
+        extra: None,
     };
     replay(&captured, &events(&captured.body))
 }
@@ -296,6 +304,30 @@ fn a_full_reply_without_visible_text_is_a_success_without_ttft() {
         (None, Some(32), 0)
     );
     assert_eq!(record.e2e(), Some(Duration::from_millis(40)));
+}
+
+#[test]
+fn half_a_character_is_a_token_and_a_compressed_reply_says_so() {
+    let mut captured = Captured {
+        status: 200,
+        content_type: "text/event-stream".to_owned(),
+        body: b"data: {\"choices\":[{\"delta\":{\"content\":\"\xF0\x9F\"},\"finish_reason\":\"stop\"}]}\n\n\
+            data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n"
+            .to_vec(),
+        extra: None,
+    };
+    let (record, chunks) = replay(&captured, &events(&captured.body));
+    assert!(record.ok(), "{:?}", record.failure);
+    assert_eq!((record.output_tokens, chunks.len()), (Some(1), 1));
+    captured.extra = Some(("content-encoding", "gzip"));
+    let (record, _) = replay(&captured, &[b"\x1F\x8B\x08"]);
+    let failure = record.failure.unwrap();
+    assert_eq!(failure.class, FailureClass::Malformed);
+    assert!(
+        failure.message.contains("content-encoding: gzip"),
+        "{}",
+        failure.message
+    );
 }
 
 #[test]

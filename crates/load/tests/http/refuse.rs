@@ -62,7 +62,16 @@ fn a_key_that_the_server_repeats_is_hidden() {
 fn a_header_that_cannot_be_sent() {
     let mut options = at("http://127.0.0.1:9");
     options.headers = vec![("X Y".to_owned(), Secret::new("z"))];
-    assert!(refusal(&options).to_string().contains("`X Y`"));
+    let error = refusal(&options);
+    assert!(error.to_string().contains("`X Y`") && error.is_usage());
+    options.headers = vec![("content-Length".to_owned(), Secret::new("0"))];
+    let error = refusal(&options);
+    assert!(
+        error.to_string().contains("leave it out") && error.is_usage(),
+        "{error}"
+    );
+    assert!(refusal(&at("http://[::1]:99999")).is_usage());
+    assert!(!refusal(&at(format!("http://{}", closed_port().unwrap()))).is_usage());
 }
 
 #[test]
