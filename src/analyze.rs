@@ -15,6 +15,8 @@ use plimsoll_run::workload::{TokenLength, Workload};
 
 use crate::arguments::AnalyzeArguments;
 use crate::exit::{Exit, Failure, OrExit};
+use crate::settings::settle_question;
+use crate::sweep_file::SweepFile;
 
 /// No benchmark's summary is larger; one with every request in it may be.
 const LARGEST_FILE: u64 = 1 << 30;
@@ -36,13 +38,8 @@ pub fn run(arguments: &AnalyzeArguments) -> Result<Exit, Failure> {
             terms: asked.sla.clone(),
         }
     };
-    let demand = Demand {
-        peak: asked.peak,
-        price_per_hour: asked.price,
-        currency: asked.currency.clone().unwrap_or_else(|| "USD".to_owned()),
-        spares: asked.spares.unwrap_or(0),
-        ..Demand::default()
-    };
+    let question = settle_question(asked, &SweepFile::default(), sla.clone(), None);
+    let demand = question.demand();
     let mut rungs = imported.rungs.clone();
     let refused = examine_table(&mut rungs, &imported.counted, &sla);
     // What the files record was judged by their own SLA; another question needs values.
@@ -63,6 +60,8 @@ pub fn run(arguments: &AnalyzeArguments) -> Result<Exit, Failure> {
         Exit::Done
     };
     let mut run = as_run(&imported, &files, sla, &demand);
+    run.demand = Some(question.terms.clone());
+    run.notes.extend(question.note.clone());
     run.rungs = rungs;
     run.plan = plan;
     if arguments.json {
@@ -129,11 +128,13 @@ fn as_run(imported: &Imported, files: &[(String, Vec<u8>)], sla: Sla, demand: &D
         peak: demand.peak,
         price_per_hour: demand.price_per_hour,
         currency: demand.currency.clone(),
+        demand: None,
         resumed: 0,
         search: None,
         client: Client::default(),
         notes: Vec::new(),
         rungs: Vec::new(),
         plan: Plan::default(),
+        verification: None,
     }
 }

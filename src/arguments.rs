@@ -12,6 +12,8 @@ use plimsoll_run::target::Dialect;
 use plimsoll_run::units::{UnitError, parse_duration};
 use plimsoll_run::workload::TokenLength;
 
+use crate::demand::DemandArguments;
+
 /// Finds the load line of an LLM inference endpoint: the best concurrency, the concurrency at which latency
 /// breaks the SLA, and the instances that a peak needs.
 #[derive(Debug, Parser)]
@@ -116,6 +118,10 @@ pub struct SweepArguments {
     /// The numbers to answer.
     #[command(flatten)]
     pub question: QuestionArguments,
+    /// After the sweep, replay arrivals in open loop at the rate that one replica may be given, and say whether the SLA
+    /// held
+    #[arg(long, help_heading = "Question")]
+    pub verify: bool,
 
     /// Folder that run directories are made in [default: runs]
     #[arg(long, value_name = "DIR", help_heading = "Output")]
@@ -222,6 +228,9 @@ pub struct QuestionArguments {
     /// Instances to keep beyond what the load needs
     #[arg(long, value_name = "N", help_heading = "Question")]
     pub spares: Option<u64>,
+    /// How the peak arrives and the replicas are run.
+    #[command(flatten)]
+    pub demand: DemandArguments,
 }
 
 /// `plimsoll plan`.

@@ -8,6 +8,7 @@ mod arguments;
 mod climb;
 mod command;
 mod course;
+mod demand;
 mod exit;
 mod interrupt;
 mod plan;
@@ -20,6 +21,7 @@ mod settings;
 mod simulate;
 mod sweep;
 mod sweep_file;
+mod verify;
 
 use std::process::ExitCode;
 

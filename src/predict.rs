@@ -49,12 +49,18 @@ pub fn run(arguments: PredictArguments) -> Result<Exit, Failure> {
         peak: question.peak,
         price_per_hour: question.price,
         currency: question.currency.clone(),
+        demand: Some(question.terms.clone()),
         resumed: 0,
         search: Some(course.terms()),
         client: client(),
-        notes: vec!["Predicted by the engine model in virtual time; no request was sent.".to_owned()],
+        notes: std::iter::once(
+            "Predicted by the engine model in virtual time; no request was sent.".to_owned(),
+        )
+        .chain(question.note.clone())
+        .collect(),
         rungs: Vec::new(),
         plan: plimsoll_run::answer::Plan::default(),
+        verification: None,
     };
     let watch = Arc::new(Watch::new());
     let display = Display::start(Arc::clone(&watch), true);

@@ -1,6 +1,9 @@
 //! The question a run answers: SLA, peak and price.
 
+use std::sync::Arc;
+
 use plimsoll_plan::Demand;
+use plimsoll_run::demand::DemandTerms;
 use plimsoll_run::document::Run;
 use plimsoll_run::peak::Peak;
 use plimsoll_run::sla::Sla;
@@ -20,6 +23,12 @@ pub struct Question {
     pub currency: String,
     /// Instances to keep beyond need.
     pub spares: u64,
+    /// How the peak arrives and the replicas are run.
+    pub terms: DemandTerms,
+    /// Arrival times of the trace that gave the peak, seconds, ascending.
+    pub trace: Option<Arc<Vec<f64>>>,
+    /// What to know of that trace.
+    pub note: Option<String>,
 }
 
 impl Question {
@@ -32,9 +41,21 @@ impl Question {
                 terms: arguments.sla.clone(),
             }
         };
+        let trace = arguments.demand.peak_trace.as_ref();
+        let mut terms = arguments.demand.or(&run.demand.clone().unwrap_or_default());
+        if arguments.peak.is_some() {
+            // Another peak than the trace's.
+            terms.trace = None;
+        }
         Question {
             sla,
-            peak: arguments.peak.or(run.peak),
+            peak: arguments
+                .peak
+                .or(trace.map(|trace| Peak::Rate(trace.peak.rate_per_s)))
+                .or(run.peak),
+            terms,
+            trace: trace.map(|trace| Arc::clone(&trace.times_s)),
+            note: trace.map(|trace| trace.note.clone()),
             price: arguments.price.or(run.price_per_hour),
             currency: arguments.currency.clone().unwrap_or_else(|| run.currency.clone()),
             spares: arguments.spares.unwrap_or_else(|| {
@@ -57,6 +78,8 @@ impl Question {
             }
         }
         run.peak = self.peak;
+        run.demand = Some(self.terms.clone());
+        run.notes.extend(self.note.clone());
         run.price_per_hour = self.price;
         run.currency.clone_from(&self.currency);
     }
@@ -68,6 +91,12 @@ impl Question {
             price_per_hour: self.price,
             currency: self.currency.clone(),
             spares: self.spares,
+            arrival_cv2: self.terms.arrival_cv2,
+            routing: self.terms.routing,
+            scaling_efficiency: self.terms.scaling_efficiency,
+            growth_per_minute: self.terms.growth_per_minute,
+            startup_minutes: self.terms.startup_s / 60.0,
+            failures: self.terms.failures,
             ..Demand::default()
         }
     }

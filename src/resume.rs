@@ -47,7 +47,7 @@ pub fn run(arguments: &ResumeArguments) -> Result<Exit, Failure> {
     } else {
         SweepFormat::Table
     };
-    session.climb(prepared, course, &question, run, &directory, format)
+    session.climb(prepared, course, &question, run, &directory, format, false)
 }
 
 fn course(run: &Run, question: &Question, arguments: &ResumeArguments) -> anyhow::Result<Course> {

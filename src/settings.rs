@@ -1,9 +1,11 @@
 //! What the command line and the sweep file mean together: one validated set of settings.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::bail;
 use plimsoll_load::TargetOptions;
+use plimsoll_run::demand::DemandTerms;
 use plimsoll_run::nearest::hint;
 use plimsoll_run::peak::Peak;
 use plimsoll_run::sla::Sla;
@@ -13,6 +15,7 @@ use plimsoll_sim::preset::{Preset, preset};
 use crate::access::Access;
 use crate::arguments::{QuestionArguments, SweepArguments, SweepFormat};
 use crate::course::Course;
+use crate::demand::PeakTrace;
 use crate::question::Question;
 use crate::sweep_file::{SweepFile, TargetTable};
 
@@ -45,6 +48,8 @@ pub struct Settings {
     pub course: Course,
     /// The question.
     pub question: Question,
+    /// Whether to replay arrivals at the safe rate after the sweep.
+    pub verify: bool,
     /// Where run directories go.
     pub out: PathBuf,
     /// What to print.
@@ -100,7 +105,7 @@ impl Settings {
             );
         }
         let course = Course::settle(&arguments.climb, &file.sweep, question.sla.clone())?;
-        let mut notes = Vec::new();
+        let mut notes: Vec<String> = question.note.clone().into_iter().collect();
         if let Subject::Simulated { speed, .. } = &subject
             && *speed != 1.0
         {
@@ -116,6 +121,7 @@ impl Settings {
             seed: arguments.seed.or(file.workload.seed).unwrap_or(42),
             course,
             question,
+            verify: arguments.verify || file.sweep.verify.unwrap_or(false),
             out: arguments
                 .out
                 .or(file.sweep.out)
@@ -166,9 +172,25 @@ pub fn settle_question(
     } else {
         sla
     };
+    let rate = |trace: &PeakTrace| Peak::Rate(trace.peak.rate_per_s);
+    let flagged = arguments.demand.peak_trace.as_ref().map(rate);
+    let mut demand = arguments.demand.over(&file.peak.demand());
+    if arguments.peak.is_some() {
+        // A peak on the command line replaces the file's, whichever way that was given.
+        demand.peak_trace = None;
+    }
+    let trace = demand.peak_trace.as_ref();
     Question {
         sla,
-        peak: arguments.peak.or(file.peak.load).or(peak),
+        peak: arguments
+            .peak
+            .or(flagged)
+            .or(file.peak.load)
+            .or(trace.map(rate))
+            .or(peak),
+        terms: demand.or(&DemandTerms::default()),
+        trace: trace.map(|trace| Arc::clone(&trace.times_s)),
+        note: trace.map(|trace| trace.note.clone()),
         price: arguments.price.or(file.peak.price),
         currency: arguments
             .currency

@@ -3,12 +3,13 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use jiff::Timestamp;
 use plimsoll_load::{HttpRunner, Prepared, TargetOptions, check_descriptors, prepare};
 use plimsoll_run::directory::RunDirectory;
 use plimsoll_run::document::{Client, Run, SCHEMA, Status};
-use plimsoll_run::runner::Watch;
+use plimsoll_run::runner::{Stop, Watch};
 use plimsoll_sim::http::{ServeOptions, ServerHandle, serve};
 
 use crate::arguments::{SweepArguments, SweepFormat};
@@ -20,6 +21,7 @@ use crate::interrupt::{self, UnderLoad};
 use crate::progress::Display;
 use crate::question::Question;
 use crate::settings::{Settings, Subject};
+use crate::verify::Verify;
 
 /// Sweeps and prints the answer.
 pub fn run(arguments: SweepArguments) -> Result<Exit, Failure> {
@@ -44,6 +46,7 @@ pub fn run(arguments: SweepArguments) -> Result<Exit, Failure> {
         run,
         &directory,
         settings.format,
+        settings.verify,
     )
 }
 
@@ -84,7 +87,9 @@ impl Session {
         Ok(prepared)
     }
 
-    /// Climbs from the rungs that `run` holds, stores each, and prints the answer.
+    /// Climbs from the rungs that `run` holds, stores each, replays arrivals at the safe rate where `verify` asks for it,
+    /// and prints the answer.
+    #[expect(clippy::too_many_arguments, reason = "all that a sweep is, once")]
     pub fn climb(
         self,
         prepared: Prepared,
@@ -93,13 +98,15 @@ impl Session {
         mut run: Run,
         directory: &RunDirectory,
         format: SweepFormat,
+        verify: bool,
     ) -> Result<Exit, Failure> {
         directory.save(&run)?;
+        let began = Instant::now();
         let first_response = prepared.first_response;
         let mut runner = HttpRunner::new(prepared, run.workload.clone(), prompt_seed(&run))?;
         let climb = Climb {
             search: course.search,
-            limits: course.limits,
+            limits: course.limits.clone(),
             max_time: course.max_time,
             clock: Clock::Wall,
             question,
@@ -119,6 +126,27 @@ impl Session {
             )?;
             Ok(directory.save(run)?)
         });
+        let climbed = match climbed {
+            Ok(End::Found) if verify => {
+                let replay = Verify {
+                    runner: &runner,
+                    question,
+                    limits: &course.limits,
+                    left: course.max_time.map(|most| most.saturating_sub(began.elapsed())),
+                    watch: &self.watch,
+                    display: &self.display,
+                };
+                replay.go(&run).map(|verification| {
+                    run.verification = Some(verification);
+                    if self.watch.stop() == Stop::No {
+                        End::Found
+                    } else {
+                        End::Interrupted
+                    }
+                })
+            }
+            climbed => climbed,
+        };
         self.under_load.store(false, Ordering::SeqCst);
         run.ended_at = Some(now());
         run.status = match &climbed {
@@ -195,12 +223,14 @@ fn document(settings: &Settings, prepared: &Prepared) -> Run {
         peak: settings.question.peak,
         price_per_hour: settings.question.price,
         currency: settings.question.currency.clone(),
+        demand: Some(settings.question.terms.clone()),
         resumed: 0,
         search: Some(settings.course.terms()),
         client: client(),
         notes: settings.notes.iter().chain(&prepared.notes).cloned().collect(),
         rungs: Vec::new(),
         plan: plimsoll_run::answer::Plan::default(),
+        verification: None,
     }
 }
 

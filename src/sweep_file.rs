@@ -2,14 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context;
+use plimsoll_run::demand::Routing;
 use plimsoll_run::nearest::nearest;
 use plimsoll_run::peak::Peak;
 use plimsoll_run::sla::SlaTerm;
 use plimsoll_run::target::Dialect;
 use plimsoll_run::workload::TokenLength;
 use serde::{Deserialize, Deserializer};
+
+use crate::demand::{self, DemandTable, PeakTrace};
 
 /// Looked for in the current folder when `--config` names no other.
 pub const DEFAULT_FILE: &str = "plimsoll.toml";
@@ -72,6 +76,7 @@ pub struct SweepTable {
     pub requests: Option<u64>,
     pub warmup: Option<String>,
     pub out: Option<PathBuf>,
+    pub verify: Option<bool>,
 }
 
 /// `[sla]`
@@ -89,6 +94,34 @@ pub struct PeakTable {
     pub price: Option<f64>,
     pub currency: Option<String>,
     pub spares: Option<u64>,
+    #[serde(deserialize_with = "demand::trace")]
+    pub trace: Option<PeakTrace>,
+    #[serde(deserialize_with = "demand::burstiness")]
+    pub burstiness: Option<f64>,
+    #[serde(deserialize_with = "demand::routing")]
+    pub routing: Option<Routing>,
+    #[serde(deserialize_with = "demand::growth")]
+    pub growth: Option<f64>,
+    #[serde(deserialize_with = "demand::startup")]
+    pub startup: Option<Duration>,
+    #[serde(deserialize_with = "demand::efficiency")]
+    pub scaling_efficiency: Option<f64>,
+    pub failures: Option<u64>,
+}
+
+impl PeakTable {
+    /// How the peak arrives and the replicas are run.
+    pub fn demand(&self) -> DemandTable {
+        DemandTable {
+            trace: self.trace.clone(),
+            burstiness: self.burstiness,
+            routing: self.routing,
+            growth: self.growth,
+            startup: self.startup,
+            scaling_efficiency: self.scaling_efficiency,
+            failures: self.failures,
+        }
+    }
 }
 
 /// A value that is written as a string and parsed by its own rules.

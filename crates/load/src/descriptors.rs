@@ -36,6 +36,21 @@ pub fn check_descriptors(level: u32) -> Result<Option<String>, String> {
     }
 }
 
+/// How many of `wanted` connections can be open at once, after raising the soft limit as far as that needs and the hard
+/// limit allows.
+pub(crate) fn most_connections(wanted: u32) -> u32 {
+    let Ok((soft, hard)) = limit() else {
+        return wanted;
+    };
+    let need = (u64::from(wanted) + BESIDES).min(hard);
+    let allowed = if soft >= need || raise(need, hard).is_ok() {
+        need.max(soft)
+    } else {
+        soft
+    };
+    wanted.min(u32::try_from(allowed.saturating_sub(BESIDES)).unwrap_or(u32::MAX))
+}
+
 #[cfg(unix)]
 fn limit() -> std::io::Result<(u64, u64)> {
     rlimit::Resource::NOFILE.get()

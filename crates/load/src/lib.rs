@@ -37,5 +37,5 @@ pub use endpoint::{Endpoint, EndpointError, resolve};
 pub use error::PrepareError;
 pub use options::TargetOptions;
 pub use prepare::{Prepared, prepare};
-pub use runner::HttpRunner;
+pub use runner::{HttpRunner, OpenLoop};
 pub use secret::Secret;

@@ -298,5 +298,9 @@ fn interrupt(
     }
 }
 
+mod open_loop;
+
+pub use open_loop::OpenLoop;
+
 #[cfg(test)]
 mod cases;

@@ -1,5 +1,9 @@
 //! A slot: sends its next request the moment its last one ends.
 
+mod arrival;
+
+pub(crate) use arrival::{Bounds, Due, send_all};
+
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -45,6 +49,16 @@ struct Ready {
     body: Bytes,
     input_tokens: u32,
     output_tokens: u32,
+}
+
+impl Ready {
+    fn nothing() -> Self {
+        Ready {
+            body: Bytes::new(),
+            input_tokens: 0,
+            output_tokens: 0,
+        }
+    }
 }
 
 impl Crew {
@@ -129,15 +143,7 @@ pub(crate) async fn run(crew: Rc<Crew>, slot: u32, start: Duration) {
             slot,
         };
         nth += 1;
-        let body = std::mem::replace(
-            &mut ready,
-            Ready {
-                body: Bytes::new(),
-                input_tokens: 0,
-                output_tokens: 0,
-            },
-        )
-        .body;
+        let body = std::mem::replace(&mut ready, Ready::nothing()).body;
         let mut next = None;
         let Some(flight) = &mut airborne.flight else { break };
         let ending = fly(&crew, &mut kept, body, flight, &mut || {

@@ -7,36 +7,10 @@
 //! widen the distribution: the product is raised to 1/cv2, the diffusion approximation for work of fixed size, which
 //! reproduces simulated fractions (cv2 = 4: 0.75, 10: 0.58).
 
+pub use plimsoll_run::demand::Routing;
 use plimsoll_run::rung::RungReport;
 
 use crate::levels::{Level, throughput};
-
-/// How a load balancer spreads requests over the replicas.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Routing {
-    /// To any replica with equal chance.
-    Random,
-    /// To one after another.
-    RoundRobin,
-    /// To the less busy one of two drawn at random.
-    PowerOfTwo,
-    /// To the least busy one.
-    #[default]
-    LeastOutstanding,
-}
-
-impl Routing {
-    /// Its name in a sentence.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Routing::Random => "random",
-            Routing::RoundRobin => "round-robin",
-            Routing::PowerOfTwo => "power-of-two-choices",
-            Routing::LeastOutstanding => "least-outstanding",
-        }
-    }
-}
 
 /// The share of time in which the number inside may exceed the limit.
 const OVER: f64 = 0.05;

@@ -33,6 +33,7 @@ mod markdown;
 mod rows;
 mod rung_csv;
 pub mod terminal;
+mod verified;
 
 pub use html::html;
 pub use markdown::markdown;

@@ -9,6 +9,7 @@ use crate::answer::{self, Headline};
 use crate::conditions;
 use crate::figures::{self, NOT_MEASURED};
 use crate::rows::{LatencyUnit, remarks, rows, sla_cell};
+use crate::verified::verified;
 
 /// The answer and the rung table as Markdown.
 #[must_use]
@@ -47,6 +48,7 @@ fn numbers(text: &mut String, run: &Run) {
         Some(answer::knee(run)),
         answer::queue_onset(run),
         answer::cost(run),
+        verified(run),
     ];
     for (headline, bold) in planning
         .into_iter()

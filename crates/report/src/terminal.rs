@@ -14,6 +14,7 @@ use crate::answer::{self, Headline};
 use crate::conditions;
 use crate::figures::{self, finite};
 use crate::rows::sla_cell;
+use crate::verified::verified;
 
 pub use rung_table::table;
 use text::{Paint, plain, wrapped};
@@ -116,6 +117,7 @@ fn written(run: &Run, conditions: &[(&str, String)], style: &Style) -> String {
         Some(answer::knee(run)),
         answer::queue_onset(run),
         answer::cost(run),
+        verified(run),
     ];
     for headline in rest.into_iter().flatten() {
         text.push_str(&write_headline(&headline, Paint::Plain, style));

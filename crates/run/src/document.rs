@@ -3,10 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Plan;
+use crate::demand::DemandTerms;
 use crate::peak::Peak;
 use crate::rung::RungReport;
 use crate::sla::Sla;
 use crate::target::Target;
+use crate::verification::Verification;
 use crate::workload::Workload;
 
 /// The schema this crate writes.
@@ -88,6 +90,9 @@ pub struct Run {
     pub price_per_hour: Option<f64>,
     /// The currency of the price.
     pub currency: String,
+    /// How the peak arrives and the replicas are run; `None` stands for the defaults.
+    #[serde(default)]
+    pub demand: Option<DemandTerms>,
     /// How often it was interrupted and taken up again. Each time the prompts are new.
     #[serde(default)]
     pub resumed: u32,
@@ -102,6 +107,9 @@ pub struct Run {
     pub rungs: Vec<RungReport>,
     /// The planning numbers.
     pub plan: Plan,
+    /// The open-loop replay, where `--verify` asked for one.
+    #[serde(default)]
+    pub verification: Option<Verification>,
 }
 
 /// A `run.json` that cannot be used.

@@ -14,6 +14,7 @@
 //! per second, shares are fractions.
 
 pub mod answer;
+pub mod demand;
 pub mod directory;
 pub mod document;
 pub mod evidence;
@@ -28,4 +29,5 @@ pub mod sla;
 pub mod target;
 pub mod units;
 pub mod validity;
+pub mod verification;
 pub mod workload;

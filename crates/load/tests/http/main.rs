@@ -7,6 +7,7 @@
 
 mod harness;
 mod hold;
+mod open_loop;
 mod ready;
 mod refuse;
 mod timing;

@@ -11,6 +11,7 @@ use plimsoll_run::rung::TimelineSecond;
 
 use crate::answer;
 use crate::charts::{Chart, RungTimeline, interactivity, latency, throughput, timelines as courses};
+use crate::verified::verified;
 
 /// The report as one HTML file. `timelines` holds `(order, seconds)` for each rung whose timeline was kept.
 #[must_use]
@@ -26,6 +27,7 @@ pub fn html(run: &Run, timelines: &[(u32, Vec<TimelineSecond>)]) -> String {
         Some(answer::knee(run)),
         answer::queue_onset(run),
         answer::cost(run),
+        verified(run),
     ]
     .iter()
     .flatten()
