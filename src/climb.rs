@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use plimsoll_plan::{Next, Reduced, Search, SearchSettings, answer, compare, expected_response, reduce};
+use plimsoll_plan::{Next, Reduced, Search, SearchSettings, answer, compare, reduce};
 use plimsoll_report::terminal;
 use plimsoll_run::document::Run;
 use plimsoll_run::evidence::{Evidence, StopReason};
-use plimsoll_run::runner::{Rung, RungLimits, Runner, Watch};
+use plimsoll_run::runner::{RungLimits, Runner, Watch};
 
 use crate::progress::Display;
 use crate::question::Question;
@@ -100,13 +100,7 @@ impl Climb<'_> {
             );
             self.display.say(&format!("rung {order}: level {level} ({why})"));
             self.watch.begin_rung();
-            let rung = Rung {
-                level,
-                order,
-                expected_response: Some(expected_response(&run.rungs, level).unwrap_or(self.first_response)),
-                samples_wanted: self.question.sla.samples_wanted(),
-                limits,
-            };
+            let rung = search.rung(&run.rungs, level, order, self.first_response, limits);
             let evidence = runner.measure(&rung, self.watch)?;
             if evidence.stop == StopReason::Interrupted {
                 return Ok(End::Interrupted);

@@ -12,6 +12,7 @@ use crate::knee::knee;
 use crate::levels::{Curve, Level, Standing, curve, levels, outlier};
 use crate::limit::{best, crossing, find, limit};
 use crate::onset::onset;
+use crate::rows::{decline, efficient, largest_passing, largest_throughput};
 use crate::wording::{figure, percent};
 
 /// The planning numbers that follow from the rungs, judged against this SLA (not the one they were measured under),
@@ -36,6 +37,10 @@ pub fn answer(rungs: &[RungReport], sla: &Sla, demand: &Demand) -> Plan {
         limit: limit(&levels, rungs, sla, queue_onset.as_ref()),
         knee,
         queue_onset,
+        decline: decline(&curve),
+        largest_passing: largest_passing(&levels),
+        largest_throughput_under_sla: largest_throughput(&levels, curve.tokens),
+        efficient_point: efficient(&levels),
         instances,
         cost,
         warnings: Vec::new(),
@@ -98,7 +103,7 @@ fn warnings(
              around it."
         ));
     }
-    warnings.extend(decline(curve));
+    warnings.extend(plan.decline.as_ref().map(|decline| decline.reason.clone()));
     if let Some(knee) = &plan.knee
         && knee.status == KneeStatus::NotSaturated
         && plan
@@ -143,21 +148,6 @@ fn disagreement(level: &Level, rungs: &[RungReport]) -> Option<String> {
         format!(
             "{} was measured {} times and both passed and failed; it stands by the last.",
             level.level, level.times
-        )
-    })
-}
-
-/// Throughput at the highest level below the maximum by more than two standard errors of the difference.
-fn decline(curve: &Curve) -> Option<String> {
-    let most = curve.points.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let last = curve.points.last()?;
-    let ratio = last.1 / most.1;
-    (ratio < 1.0 - 2.0 * last.2.hypot(most.2)).then(|| {
-        format!(
-            "Throughput declines beyond {}: {} gives {} less.",
-            figure(most.0),
-            figure(last.0),
-            percent(1.0 - ratio)
         )
     })
 }

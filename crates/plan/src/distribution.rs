@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use plimsoll_run::evidence::{Evidence, Window};
-use plimsoll_run::rung::Distribution;
+use plimsoll_run::rung::{Distribution, Interval};
 use plimsoll_run::sla::Stat;
 
 use crate::interval::{Batched, quantile, rank};
@@ -16,7 +16,7 @@ use crate::tokens::bin_of;
 pub(crate) struct Samples {
     values: Vec<f64>,
     batches: Vec<u16>,
-    /// How many consecutive values make a batch for percentiles; 0 for time batches.
+    /// How many consecutive values make a further batch for percentiles; 0 for time batches only.
     block: usize,
 }
 
@@ -44,10 +44,18 @@ impl Samples {
             .map(|(batch, value)| (usize::from(*batch), *value))
     }
 
-    fn for_quantiles(&self) -> impl Iterator<Item = (usize, f64)> {
-        self.by_time()
+    /// By time batches of at least one response, and by the blocks in send order where there are any.
+    fn quantile(&self, sorted: &[f64], q: f64) -> Option<Interval> {
+        let mut by_time = self.by_time();
+        if self.block == 0 {
+            return quantile(sorted, q, &mut [&mut by_time]);
+        }
+        let mut by_block = self
+            .values
+            .iter()
             .enumerate()
-            .map(|(at, (batch, value))| (at.checked_div(self.block).unwrap_or(batch), value))
+            .map(|(at, value)| (at / self.block, *value));
+        quantile(sorted, q, &mut [&mut by_time, &mut by_block])
     }
 }
 
@@ -69,7 +77,7 @@ pub(crate) fn distribution(samples: &Samples, failed: f64) -> Option<Distributio
     for stat in [Stat::P50, Stat::P90, Stat::P95, Stat::P99, Stat::Max] {
         let Some(q) = stat.quantile() else { continue };
         if stat != Stat::Max
-            && let Some(interval) = quantile(&sorted, q, samples.for_quantiles())
+            && let Some(interval) = samples.quantile(&sorted, q)
         {
             ci95.insert(stat.name().to_owned(), interval);
         }

@@ -21,9 +21,10 @@ const FLAT: f64 = 0.1;
 const LEAST: usize = 3;
 /// How far a smooth curve may bend away from the line at distance d: this times d squared.
 const BEND: f64 = 0.1;
-/// Standard errors to either side of a 95 % interval: Student's t for the four or five rungs that usually take part.
+/// Standard errors to either side of a 95 % interval: of a rung's statistic; and of an estimate, Student's t with four
+/// degrees of freedom for the five or so rungs that usually take part.
 const NORMAL: f64 = 1.96;
-const INTERVAL: f64 = 2.3;
+const INTERVAL: f64 = 2.78;
 /// No statistic is known better than this, relative.
 const LEAST_ERROR: f64 = 0.005;
 
@@ -180,7 +181,7 @@ fn fit(near: &[Reading], origin: f64) -> Option<Fit> {
     wxx += prior;
     wxy += prior * SLOPE.0;
     let determinant = w * wxx - wx * wx;
-    if !(determinant > 0.0) {
+    if determinant.is_nan() || determinant <= 0.0 {
         return None;
     }
     let height = (wxx * wy - wx * wxy) / determinant;
@@ -230,7 +231,12 @@ mod tests {
     fn scatter_beyond_the_errors_widens_the_interval() {
         let off = |n: f64, y: f64| (n.ln(), 0.8 * (n / 73.0).ln() + y, 0.005);
         let calm = [off(66.0, 0.0), off(70.0, 0.0), off(77.0, 0.0), off(80.0, 0.0)];
-        let wild = [off(66.0, 0.03), off(70.0, -0.03), off(77.0, 0.03), off(80.0, -0.03)];
+        let wild = [
+            off(66.0, 0.03),
+            off(70.0, -0.03),
+            off(77.0, 0.03),
+            off(80.0, -0.03),
+        ];
         let calm = crossing(&calm, 73.0_f64.ln(), term()).unwrap();
         let wild = crossing(&wild, 73.0_f64.ln(), term()).unwrap();
         assert!(wild.error > 3.0 * calm.error, "{calm:?} {wild:?}");

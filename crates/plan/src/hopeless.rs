@@ -44,15 +44,20 @@ impl Hopeless {
             terms: terms
                 .iter()
                 .filter_map(|term| {
-                    let quantile = term.stat?.quantile().filter(|quantile| (0.5..1.0).contains(quantile))?;
-                    matches!(term.metric, Metric::Ttft | Metric::Ttfat | Metric::Tpot | Metric::E2e).then(|| {
-                        Tested {
-                            metric: term.metric,
-                            quantile,
-                            far: from_ms(FAR * term.limit),
-                            broke: Vec::new(),
-                            in_flight: (0, 0),
-                        }
+                    let quantile = term
+                        .stat?
+                        .quantile()
+                        .filter(|quantile| (0.5..1.0).contains(quantile))?;
+                    matches!(
+                        term.metric,
+                        Metric::Ttft | Metric::Ttfat | Metric::Tpot | Metric::E2e
+                    )
+                    .then(|| Tested {
+                        metric: term.metric,
+                        quantile,
+                        far: from_ms(FAR * term.limit),
+                        broke: Vec::new(),
+                        in_flight: (0, 0),
                     })
                 })
                 .collect(),

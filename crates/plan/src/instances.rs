@@ -30,7 +30,12 @@ pub struct Demand {
     pub startup_minutes: f64,
     /// Replicas that may fail at once with every request still served, though not within the SLA.
     pub failures: u64,
+    /// Mean load over the peak, a fraction above 0; `None` takes 0.35.
+    pub mean_load: Option<f64>,
 }
+
+/// Mean load over the peak where nothing is said.
+const MEAN_LOAD: f64 = 0.35;
 
 impl Default for Demand {
     /// No peak, Poisson arrivals, least-outstanding routing (what load balancers for inference offer), no spares.
@@ -46,6 +51,7 @@ impl Default for Demand {
             growth_per_minute: 0.0,
             startup_minutes: 0.0,
             failures: 0,
+            mean_load: None,
         }
     }
 }
@@ -62,6 +68,13 @@ impl Demand {
                 (cycle > 0.0).then(|| users / cycle)
             }
         }
+    }
+
+    /// Mean load over the peak.
+    fn mean_load(&self) -> f64 {
+        self.mean_load
+            .filter(|load| load.is_finite() && *load > 0.0)
+            .unwrap_or(MEAN_LOAD)
     }
 
     fn growth(&self) -> f64 {
@@ -229,10 +242,18 @@ pub(crate) fn cost(
             .actual
             .or(rates.map(|(tokens, requests)| tokens / requests))
     });
+    // Replicas are paid for by the peak and used by the mean; growth is what may come, not what is.
+    let growth = demand.growth();
+    let at_mean = instances.and_then(|instances| {
+        let mean = demand.mean_load() * instances.peak_per_s? / growth;
+        per_million(price, instances.count? as f64, mean * tokens?)
+    });
     Some(Cost {
         per_million_output_tokens: safe
             .zip(tokens)
             .and_then(|(safe, tokens)| per_million(price, 1.0, safe * tokens)),
+        per_million_at_mean_load: at_mean,
+        mean_load: at_mean.map(|_| demand.mean_load()),
         fleet_per_hour: instances
             .and_then(|instances| instances.count)
             .map(|count| count as f64 * price),
@@ -364,5 +385,9 @@ mod tests {
         let safe = instances.unwrap().per_instance_per_s.unwrap();
         let expected = 4.0 / (safe * 200.0 * 3600.0) * 1e6;
         assert!((cost.per_million_output_tokens.unwrap() - expected).abs() < 1e-9);
+        // Six replicas at $4.0 serve 0.35 * 40/s * 200 tokens on average.
+        let at_mean = 4.0 * 6.0 / (0.35 * 40.0 * 200.0 * 3600.0) * 1e6;
+        assert!((cost.per_million_at_mean_load.unwrap() - at_mean).abs() < 1e-9);
+        assert_eq!(cost.mean_load, Some(0.35));
     }
 }

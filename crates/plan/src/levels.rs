@@ -107,7 +107,10 @@ fn near(standing: Standing, outcomes: &[TermOutcome]) -> bool {
         Standing::Passes => outcomes.iter().any(near),
         // One term that fails for certain is enough.
         Standing::Fails => {
-            let mut failing = outcomes.iter().filter(|outcome| outcome.pass == Some(false)).peekable();
+            let mut failing = outcomes
+                .iter()
+                .filter(|outcome| outcome.pass == Some(false))
+                .peekable();
             failing.peek().is_some() && failing.all(near)
         }
         Standing::Unknown | Standing::Invalid => false,

@@ -30,6 +30,7 @@ mod limit;
 mod onset;
 pub mod reduce;
 mod response;
+mod rows;
 pub mod search;
 mod steady;
 #[cfg(test)]

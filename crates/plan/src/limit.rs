@@ -314,7 +314,10 @@ mod tests {
         let rungs = rungs(&[(64, 100.0, 20.0), (96, 150.0, 180.0), (128, 300.0, 80.0)]);
         let levels = levels(&rungs, &sla());
         assert_eq!(crossing(&levels).above.unwrap().level, 128);
-        assert_eq!(limit(&levels, &rungs, &sla(), None).unwrap().concurrency, Some(64));
+        assert_eq!(
+            limit(&levels, &rungs, &sla(), None).unwrap().concurrency,
+            Some(64)
+        );
         assert_eq!(best(&levels, true).unwrap().concurrency, 64);
     }
 

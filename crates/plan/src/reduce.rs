@@ -130,7 +130,7 @@ fn latencies(
         if differs {
             latency.ttfat_ms = distribution(&of(&RequestRecord::ttfat).in_send_order(), failed as f64);
         }
-        latency.tpot_ms = distribution(&of(&RequestRecord::tpot), failed as f64);
+        latency.tpot_ms = distribution(&of(&RequestRecord::tpot).in_send_order(), failed as f64);
         // A failed request would have had as many gaps as the others.
         let each = if ok.is_empty() {
             0.0

@@ -21,9 +21,9 @@ use plimsoll_run::sla::Sla;
 use plimsoll_run::validity::Verdict;
 
 use crate::bracket::{Bracket, crossing_at};
+use crate::estimate::{CLIFF, Estimate, estimate, relative_error, slope};
 use crate::knee::{knee, still_grows};
 use crate::levels::{Curve, Level, Standing, curve, levels, outlier};
-use crate::estimate::{CLIFF, Estimate, estimate, relative_error, slope};
 use crate::limit::{crossing, find};
 use crate::onset::onset;
 use crate::response::expected_response;
@@ -392,13 +392,7 @@ impl<'a> View<'a> {
     }
 
     /// A smooth term: to both sides of the estimate in turn, until it is sure.
-    fn smooth_probe(
-        &self,
-        settings: &SearchSettings,
-        pass: &Level,
-        fail: &Level,
-        found: &Estimate,
-    ) -> Probe {
+    fn smooth_probe(&self, settings: &SearchSettings, pass: &Level, fail: &Level, found: &Estimate) -> Probe {
         let bracket = Bracket {
             low: pass.level,
             high: fail.level,
@@ -437,11 +431,18 @@ impl<'a> View<'a> {
     fn cliff_probe(&self, fail: &Level, probes: usize) -> Probe {
         let (low, high) = self.sides()?;
         if low.near && self.once(low.level) {
-            return Some((low.level, "once more, it passes by less than the noise".to_owned()));
+            return Some((
+                low.level,
+                "once more, it passes by less than the noise".to_owned(),
+            ));
         }
         let Some(bracket) = self.limit_bracket() else {
-            return (high.near && self.once(high.level) && low.level < high.level)
-                .then(|| (high.level, "once more, its verdict is within the noise".to_owned()));
+            return (high.near && self.once(high.level) && low.level < high.level).then(|| {
+                (
+                    high.level,
+                    "once more, its verdict is within the noise".to_owned(),
+                )
+            });
         };
         Some(self.inside(bracket, low, fail, probes))
     }

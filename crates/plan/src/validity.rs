@@ -356,7 +356,10 @@ fn lengths_differ(rungs: &mut [RungReport]) {
     // Where lengths are drawn at random, what a rung asked for differs by chance: it is the share of it that came which
     // must be alike.
     let drawn = |rung: &RungReport| rung.lengths.output.asked.filter(|asked| *asked > 0.0);
-    let usual = rungs.iter().filter_map(drawn).fold((0.0, 0.0), |(sum, n), asked| (sum + asked, n + 1.0));
+    let usual = rungs
+        .iter()
+        .filter_map(drawn)
+        .fold((0.0, 0.0), |(sum, n), asked| (sum + asked, n + 1.0));
     let usual = usual.0 / f64::max(usual.1, 1.0);
     let length = |rung: &RungReport| {
         let actual = rung.lengths.output.actual?;

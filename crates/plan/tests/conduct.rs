@@ -278,6 +278,17 @@ fn errors_end_the_rung_and_are_in_evidence() {
 }
 
 #[test]
+fn a_longer_rung_gets_a_longer_window() {
+    let mut twice = rung(64, Some(1.0));
+    twice.limits.lengthen = 2;
+    // Without noise, so that no unequal halves earn more.
+    let steady = |_, _| Some((1.0, true));
+    let (once, twice) = (drive(&rung(64, Some(1.0)), steady), drive(&twice, steady));
+    let ratio = twice.length() / once.length();
+    assert!((1.8..=2.2).contains(&ratio), "{ratio}");
+}
+
+#[test]
 fn the_drain_is_bounded() {
     let mut stuck = rung(64, Some(1.0));
     stuck.limits.drain = seconds(5.0);

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop here")]
 
 use plimsoll_plan::{Demand, Next, Search, SearchSettings, answer, compare, judge};
+use plimsoll_run::answer::LimitStatus;
 use plimsoll_run::evidence::StopReason;
 use plimsoll_run::rung::{
     Distribution, InFlight, Latencies, Lengths, RequestCounts, RungReport, ServerSide, Throughput,
@@ -362,6 +363,133 @@ fn invalid_by_chance_is_measured_once_more_and_by_nature_is_not() {
         let measured = rungs.iter().filter(|rung| rung.concurrency == 1024).count();
         assert_eq!(measured, times, "{verdict:?}");
     }
+}
+
+/// A server whose TTFT breaks 500 ms above `limit` users.
+fn breaks_above(limit: u32) -> impl FnMut(u32) -> RungReport {
+    move |level| {
+        let distribution = |value: f64| {
+            Some(Distribution {
+                n: 1000,
+                mean: Some(value),
+                p95: Some(value),
+                ..Distribution::default()
+            })
+        };
+        let latency = Latencies {
+            ttft_ms: distribution(if level > limit { 2_100.0 } else { 100.0 }),
+            e2e_ms: distribution(3_000.0),
+            ..Latencies::default()
+        };
+        rung(level, f64::from(level) / 3.0, latency)
+    }
+}
+
+#[test]
+fn a_failing_level_is_never_the_largest_that_passes() {
+    let sla = sla(&["ttft.p95<=500ms"]);
+    // All of 64 to 512 fails: no answer, and the lowest level with what was seen there.
+    let above = SearchSettings {
+        ladder: "64,512".parse().unwrap(),
+        min: 64,
+        max: 512,
+        ..settings(sla.clone())
+    };
+    let rungs = run(&above, breaks_above(32));
+    let plan = answer(&rungs, &sla, &Demand::default());
+    let limit = plan.limit.unwrap();
+    assert_eq!((limit.concurrency, limit.status), (None, LimitStatus::NeverMet));
+    assert!(
+        limit.reason.contains("64") && limit.reason.contains("2.10 s"),
+        "{}",
+        limit.reason
+    );
+    assert!(plan.largest_passing.is_none() && plan.best.is_none());
+    // All of 1 to 16 passes: at least the upper bound.
+    let below = SearchSettings {
+        ladder: "1,4,16".parse().unwrap(),
+        min: 1,
+        max: 16,
+        ..settings(sla.clone())
+    };
+    let rungs = run(&below, breaks_above(32));
+    let plan = answer(&rungs, &sla, &Demand::default());
+    let limit = plan.limit.unwrap();
+    assert_eq!(
+        (limit.concurrency, limit.status),
+        (Some(16), LimitStatus::NotReached)
+    );
+    assert_eq!(limit.interval, [Some(16.0), None]);
+    assert_eq!(plan.largest_passing.unwrap().concurrency, 16);
+}
+
+#[test]
+fn error_limits_are_fractions() {
+    // 2 % of the requests fail.
+    let mut failing = ENGINES[0].rung(64, || 1.0);
+    failing.requests.ok = 980;
+    failing.requests.failed = 20;
+    for (term, pass) in [("error_rate<=0.05", true), ("error_rate<=0.01", false)] {
+        let outcomes = judge(&failing, &sla(&[term]));
+        assert_eq!(outcomes.len(), 1);
+        assert_eq!((outcomes[0].observed, outcomes[0].pass), (Some(0.02), Some(pass)));
+    }
+}
+
+#[test]
+fn figures_beside_an_answer_come_from_its_own_rung() {
+    let sla = sla(SLAS[1]);
+    let rungs = run(&settings(sla.clone()), |level| ENGINES[2].rung(level, || 1.0));
+    let plan = answer(&rungs, &sla, &Demand::default());
+    let best = plan.best.unwrap();
+    let most = plan.largest_throughput_under_sla.unwrap();
+    for (level, requests, tokens) in [
+        (best.concurrency, best.requests_per_s, best.output_tokens_per_s),
+        (most.concurrency, most.requests_per_s, most.output_tokens_per_s),
+    ] {
+        let row = rungs.iter().rfind(|rung| rung.concurrency == level).unwrap();
+        assert_eq!(row.throughput.requests_per_s, requests);
+        assert_eq!(row.throughput.output_tokens_per_s, tokens);
+    }
+}
+
+#[test]
+fn a_noisy_verdict_near_the_limit_is_not_latched() {
+    // TPOT = 10 ms + 0.1 ms C, limit 17 ms: crossed at 70. The first look at every level is 4 % high, within its noise.
+    let sla = sla(&["tpot.p95<=17ms"]);
+    let mut seen: Vec<u32> = Vec::new();
+    let mut random = StdRng::seed_from_u64(5);
+    let rungs = run(&settings(sla.clone()), |level| {
+        let first = seen.is_empty();
+        seen.push(level);
+        let noise = if first {
+            1.06
+        } else {
+            random.random_range(0.985..1.015)
+        };
+        let value = (10.0 + 0.1 * f64::from(level)) * noise;
+        let distribution = Some(Distribution {
+            n: 1000,
+            mean: Some(value),
+            p95: Some(value),
+            ci95: [("p95".to_owned(), [Some(value * 0.95), Some(value * 1.05)])].into(),
+            ..Distribution::default()
+        });
+        let latency = Latencies {
+            tpot_ms: distribution.clone(),
+            e2e_ms: distribution,
+            ..Latencies::default()
+        };
+        rung(level, f64::from(level) / value, latency)
+    });
+    let limit = answer(&rungs, &sla, &Demand::default()).limit.unwrap();
+    let found = f64::from(limit.concurrency.unwrap());
+    // 64 was seen at 17.4 ms, where 16.4 is true; it may cost some of the limit, and no more than that.
+    assert!((60.0..=73.0).contains(&found), "{limit:?}");
+    let [Some(low), Some(high)] = limit.interval else {
+        panic!("{limit:?}");
+    };
+    assert!(low <= 70.0 && 70.0 <= high, "{limit:?}");
 }
 
 proptest! {

@@ -15,6 +15,19 @@ pub struct Plan {
     pub knee: Option<Knee>,
     /// Where requests start to wait.
     pub queue_onset: Option<QueueOnset>,
+    /// Where throughput falls again beyond its maximum; `None` where it does not.
+    #[serde(default)]
+    pub decline: Option<Decline>,
+    /// The highest level tried that meets the SLA, below every one that fails.
+    #[serde(default)]
+    pub largest_passing: Option<LevelAnswer>,
+    /// The level tried with the largest throughput among those that meet the SLA. `best` differs from it by giving ties
+    /// to the lower level.
+    #[serde(default)]
+    pub largest_throughput_under_sla: Option<LevelAnswer>,
+    /// The level tried with the largest power X/R (Kleinrock, 1979), throughput over response time.
+    #[serde(default)]
+    pub efficient_point: Option<LevelAnswer>,
     /// How many replicas the peak needs; `None` without a peak.
     pub instances: Option<Instances>,
     /// What that costs; `None` without a price.
@@ -104,6 +117,32 @@ pub struct QueueOnset {
     pub reason: String,
 }
 
+/// Throughput that falls beyond its maximum by more than twice the standard error of the difference.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Decline {
+    /// The level with the largest throughput.
+    pub from: u32,
+    /// The highest level tried.
+    pub to: u32,
+    /// How much less that one gives, a fraction.
+    pub loss: f64,
+    /// In a sentence.
+    pub reason: String,
+}
+
+/// A level that answers one question. All figures come from that level's rung.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LevelAnswer {
+    /// The level.
+    pub concurrency: u32,
+    /// Its requests per second.
+    pub requests_per_s: Option<f64>,
+    /// Its reply tokens per second.
+    pub output_tokens_per_s: Option<f64>,
+    /// Why, in a sentence.
+    pub reason: String,
+}
+
 /// How many replicas the peak needs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Instances {
@@ -130,6 +169,12 @@ pub struct Instances {
 pub struct Cost {
     /// Per million output tokens with a replica at its safe rate.
     pub per_million_output_tokens: Option<f64>,
+    /// Per million output tokens of all replicas at the mean load; `None` without a peak.
+    #[serde(default)]
+    pub per_million_at_mean_load: Option<f64>,
+    /// That mean load over the peak, a fraction: given, or taken for granted.
+    #[serde(default)]
+    pub mean_load: Option<f64>,
     /// Of all replicas, an hour.
     pub fleet_per_hour: Option<f64>,
     /// The currency of the price given.

@@ -8,8 +8,8 @@ use plimsoll_run::workload::Workload;
 
 use crate::closed_loop::{ClosedLoop, Exchange};
 use crate::engine::SubmitError;
-use crate::prompts::{Asking, mix};
 pub use crate::prompts::HeavyTail;
+use crate::prompts::{Asking, mix};
 use crate::spec::EngineSpec;
 
 /// Some statistics of a latency, milliseconds; percentiles by nearest rank.

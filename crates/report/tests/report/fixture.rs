@@ -131,6 +131,8 @@ fn plan() -> Plan {
         }),
         cost: Some(Cost {
             per_million_output_tokens: Some(0.475),
+            per_million_at_mean_load: None,
+            mean_load: None,
             fleet_per_hour: Some(25.2),
             currency: "USD".to_owned(),
         }),
@@ -138,6 +140,7 @@ fn plan() -> Plan {
             "Scaling from one replica to many is assumed to lose nothing; name your own efficiency."
                 .to_owned(),
         ],
+        ..Plan::default()
     }
 }
 

@@ -28,12 +28,26 @@ impl Scenario {
     /// A smooth crossing: TPOT grows with every further sequence in the batch. Llama-3.1-8B on ml.g7e.2xlarge; R is
     /// some 4 s at the limit.
     pub fn smooth(requests: usize) -> Self {
-        Self::new("smooth TPOT", "tpot.p95<=", 256, |point| point.tpot.p95_ms, 73, requests)
+        Self::new(
+            "smooth TPOT",
+            "tpot.p95<=",
+            256,
+            |point| point.tpot.p95_ms,
+            73,
+            requests,
+        )
     }
 
     /// A cliff: above 200 sequences requests wait for a slot, and TTFT leaps.
     pub fn cliff(requests: usize) -> Self {
-        Self::new("TTFT cliff", "ttft.p95<=", 200, |point| point.ttft.p95_ms, 207, requests)
+        Self::new(
+            "TTFT cliff",
+            "ttft.p95<=",
+            200,
+            |point| point.ttft.p95_ms,
+            207,
+            requests,
+        )
     }
 
     fn new(
@@ -106,7 +120,11 @@ impl Scenario {
         let first = self.grid.iter().position(|point| excess(point) > 0.0).unwrap();
         let near = &self.grid[first.saturating_sub(4)..(first + 4).min(self.grid.len())];
         let steep = excess(&near[near.len() - 1]) - excess(&near[0]) > 1.0;
-        let near = if steep { &self.grid[first - 1..=first] } else { near };
+        let near = if steep {
+            &self.grid[first - 1..=first]
+        } else {
+            near
+        };
         let points: Vec<(f64, f64)> = near
             .iter()
             .map(|point| (f64::from(point.level).ln(), excess(point)))

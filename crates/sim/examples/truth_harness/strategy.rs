@@ -60,6 +60,19 @@ impl Strategy {
     }
 }
 
+/// Plimsoll's search of a scenario's limit, from this ladder.
+pub fn search(scenario: &Scenario, ladder: &str) -> Search {
+    let ladder: Ladder = ladder.parse().unwrap();
+    Search::new(SearchSettings {
+        ladder,
+        refine: Some(RESOLUTION),
+        min: MIN,
+        max: MAX,
+        max_rungs: Some(MAX_RUNGS),
+        sla: scenario.sla.clone(),
+    })
+}
+
 struct Bench<'a> {
     scenario: &'a Scenario,
     runner: SimRunner,
@@ -75,23 +88,26 @@ impl Bench<'_> {
     fn measure(&mut self, rung: &Rung) {
         let evidence = self.runner.measure(rung, &Watch::new()).unwrap();
         self.seconds += evidence.took.as_secs_f64();
-        let reduced = reduce(&evidence, rung.order, self.scenario.workload(), &self.scenario.sla);
+        let reduced = reduce(
+            &evidence,
+            rung.order,
+            self.scenario.workload(),
+            &self.scenario.sla,
+        );
         self.rungs.push(reduced.report);
         compare(&mut self.rungs);
     }
 
     fn search(mut self, ladder: &str) -> Outcome {
-        let ladder: Ladder = ladder.parse().unwrap();
-        let search = Search::new(SearchSettings {
-            ladder,
-            refine: Some(RESOLUTION),
-            min: MIN,
-            max: MAX,
-            max_rungs: Some(MAX_RUNGS),
-            sla: self.scenario.sla.clone(),
-        });
+        let search = search(self.scenario, ladder);
         while let Next::Measure { level, why } = search.next(&self.rungs) {
-            let rung = search.rung(&self.rungs, level, self.order(), FIRST_RESPONSE, RungLimits::default());
+            let rung = search.rung(
+                &self.rungs,
+                level,
+                self.order(),
+                FIRST_RESPONSE,
+                RungLimits::default(),
+            );
             self.measure(&rung);
             if std::env::var_os("HARNESS_TRACE").is_some() {
                 let last = self.rungs.last().unwrap();
@@ -170,7 +186,10 @@ impl Bench<'_> {
     fn outcome(self, limit: Option<u32>, interval: Interval) -> Outcome {
         Outcome {
             out_of_bounds: self.rungs.len() > MAX_RUNGS as usize
-                || self.rungs.iter().any(|rung| !(MIN..=MAX).contains(&rung.concurrency)),
+                || self
+                    .rungs
+                    .iter()
+                    .any(|rung| !(MIN..=MAX).contains(&rung.concurrency)),
             rungs: self.rungs,
             seconds: self.seconds,
             limit,

@@ -92,12 +92,14 @@ impl Tally {
                 let error = f64::from(level) / scenario.limit - 1.0;
                 self.squares += error * error;
                 self.bias += error;
-                self.overshoot.add(scenario.excess(f64::from(level)) > OVERSHOOT.ln());
+                self.overshoot
+                    .add(scenario.excess(f64::from(level)) > OVERSHOOT.ln());
                 let last = outcome
                     .rungs
                     .iter()
                     .rfind(|rung| rung.concurrency == level && rung.validity.may_decide());
-                self.failing_reported += usize::from(last.is_some_and(|rung| rung.meets_sla() == Some(false)));
+                self.failing_reported +=
+                    usize::from(last.is_some_and(|rung| rung.meets_sla() == Some(false)));
             }
         }
         // A level is a whole number: the limit lies between the last that holds and the next.
@@ -146,7 +148,19 @@ impl Tally {
     pub fn header() -> String {
         format!(
             "{:<22} {:>5} {:>6} {:>6} {:>6} {:>6} {:>5} {:>5} {:>5}   {:>6} {:>6} {:>6} {:>6}",
-            "strategy", "rungs", "sim s", "RMSE", "bias", "over", "none", "fail", "bound", "X", "TTFT", "TPOT", "limit"
+            "strategy",
+            "rungs",
+            "sim s",
+            "RMSE",
+            "bias",
+            "over",
+            "none",
+            "fail",
+            "bound",
+            "X",
+            "TTFT",
+            "TPOT",
+            "limit"
         )
     }
 
