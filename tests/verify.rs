@@ -1,7 +1,5 @@
 //! `--verify` and the demand it rests on, against a server whose truth is scripted.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where its helpers do")]
-
 mod harness;
 
 use std::time::Duration;
