@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll_run::runner::{Stop, Watch};
 
+use crate::console::say;
 use crate::exit::Exit;
 
 /// Whether load is running, so that a first Ctrl-C has something to stop in order.
@@ -19,12 +20,10 @@ pub fn listen(watch: Arc<Watch>, under_load: UnderLoad) -> anyhow::Result<()> {
     ctrlc::set_handler(move || {
         watch.ask_to_stop();
         if watch.stop() == Stop::Now || !under_load.load(Ordering::SeqCst) {
-            eprintln!("plimsoll: interrupted");
+            say("plimsoll: interrupted");
             std::process::exit(i32::from(Exit::Interrupted.code()));
         }
-        eprintln!(
-            "plimsoll: stopping: no new requests, draining for a moment (Ctrl-C again to stop at once)"
-        );
+        say("plimsoll: stopping: no new requests, draining for a moment (Ctrl-C again to stop at once)");
     })?;
     Ok(())
 }

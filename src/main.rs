@@ -7,6 +7,7 @@ mod analyze;
 mod arguments;
 mod climb;
 mod command;
+mod console;
 mod course;
 mod demand;
 mod exit;
@@ -42,8 +43,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            // One line, causes included: `{:#}` joins an error's chain with colons.
-            eprintln!("plimsoll: {:#}", failure.error);
+            console::say(&format!("plimsoll: {}", console::one_line(&failure.error)));
             failure.exit.into()
         }
     }

@@ -10,6 +10,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use plimsoll_run::runner::{Phase, Watch};
 use plimsoll_run::units::show;
 
+use crate::console;
+
 /// How often the live line is drawn.
 const REDRAW: Duration = Duration::from_millis(200);
 /// How often a sign of life is given where there is no terminal.
@@ -69,7 +71,7 @@ impl Display {
                         bar.tick();
                     } else if last_sign.elapsed() >= SIGN_OF_LIFE && state.rung.is_some() {
                         last_sign = Instant::now();
-                        eprintln!("  ... {line}");
+                        console::say(&format!("  ... {line}"));
                     }
                 }
             })
@@ -107,9 +109,9 @@ impl Display {
             return;
         }
         if self.bar.is_hidden() {
-            eprintln!("{line}");
+            console::say(line);
         } else {
-            self.bar.suspend(|| eprintln!("{line}"));
+            self.bar.suspend(|| console::say(line));
         }
     }
 }

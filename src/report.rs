@@ -9,20 +9,14 @@ use plimsoll_run::document::Run;
 use plimsoll_run::rung::TimelineSecond;
 
 use crate::arguments::{ReportArguments, ReportFormat, SweepFormat};
+use crate::console;
 use crate::exit::{Exit, Failure, OrExit};
 
 /// Prints or writes the report.
 pub fn run(arguments: &ReportArguments) -> Result<Exit, Failure> {
     let (directory, run) = RunDirectory::open(&arguments.run).or_exit(Exit::Usage)?;
     let text = match arguments.format {
-        ReportFormat::Table => {
-            let style = style();
-            format!(
-                "{}\n{}\n",
-                terminal::table(&run, &style),
-                terminal::answer(&run, &style)
-            )
-        }
+        ReportFormat::Table => table(&run),
         ReportFormat::Json => run.to_json(),
         ReportFormat::Csv => plimsoll_report::csv(&run)?,
         ReportFormat::Markdown => plimsoll_report::markdown(&run),
@@ -30,7 +24,7 @@ pub fn run(arguments: &ReportArguments) -> Result<Exit, Failure> {
     };
     match &arguments.output {
         Some(path) => std::fs::write(path, text).with_context(|| path.display().to_string())?,
-        None => print!("{text}"),
+        None => console::put(&text)?,
     }
     Ok(Exit::Done)
 }
@@ -47,20 +41,22 @@ pub fn html(directory: &RunDirectory, run: &Run) -> anyhow::Result<String> {
 
 /// Prints a run on stdout.
 pub fn print(run: &Run, format: SweepFormat) -> anyhow::Result<()> {
-    match format {
-        SweepFormat::Table => {
-            let style = style();
-            println!(
-                "{}\n{}",
-                terminal::table(run, &style),
-                terminal::answer(run, &style)
-            );
-        }
-        SweepFormat::Json => print!("{}", run.to_json()),
-        SweepFormat::Csv => print!("{}", plimsoll_report::csv(run)?),
-        SweepFormat::Markdown => print!("{}", plimsoll_report::markdown(run)),
-    }
-    Ok(())
+    console::put(&match format {
+        SweepFormat::Table => table(run),
+        SweepFormat::Json => run.to_json(),
+        SweepFormat::Csv => plimsoll_report::csv(run)?,
+        SweepFormat::Markdown => plimsoll_report::markdown(run),
+    })
+}
+
+/// Table and answer for a person.
+fn table(run: &Run) -> String {
+    let style = style();
+    format!(
+        "{}\n{}\n",
+        terminal::table(run, &style),
+        terminal::answer(run, &style)
+    )
 }
 
 /// Colours only on a terminal, and not where NO_COLOR says so.

@@ -226,8 +226,10 @@ fn subject(arguments: &SweepArguments, file: &SweepFile) -> anyhow::Result<Subje
         None => {
             let mut known: Vec<&str> = file.targets.keys().map(String::as_str).collect();
             known.push("sim");
+            // What stands before an `@` is a credential, with or without a scheme.
+            let shown = target.rsplit_once('@').map_or(target, |(_, host)| host);
             bail!(
-                "`{target}` is neither a URL nor a known target{}; write http://HOST:PORT, `sim`, or a name from \
+                "`{shown}` is neither a URL nor a known target{}; write http://HOST:PORT, `sim`, or a name from \
                  [targets] in the sweep file",
                 hint(target, &known)
             );

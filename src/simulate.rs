@@ -5,6 +5,7 @@ use plimsoll_sim::http::{ServeOptions, serve};
 use plimsoll_sim::preset::preset;
 
 use crate::arguments::SimulateArguments;
+use crate::console;
 use crate::exit::{Exit, Failure, OrExit};
 
 /// Serves until the program is stopped.
@@ -24,10 +25,15 @@ pub fn run(arguments: &SimulateArguments) -> Result<Exit, Failure> {
             api_key,
         },
     )
-    .map_err(|error| anyhow::anyhow!("cannot listen on {}: {error}", arguments.listen))?;
-    println!("{} answers at http://{}/v1", preset.name, handle.addr());
+    .map_err(|error| {
+        anyhow::anyhow!(
+            "cannot listen on {}: {error}; choose another address with --listen",
+            arguments.listen
+        )
+    })?;
+    console::put(&format!("{} answers at {}/v1\n", preset.name, handle.url()))?;
     if arguments.speed != 1.0 {
-        println!("its clock runs {} times faster", arguments.speed);
+        console::put(&format!("its clock runs {} times faster\n", arguments.speed))?;
     }
     handle.wait()?;
     Ok(Exit::Done)

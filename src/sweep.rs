@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use anyhow::Context;
 use jiff::Timestamp;
 use plimsoll_load::{HttpRunner, Prepared, TargetOptions, check_descriptors, prepare};
 use plimsoll_run::directory::RunDirectory;
@@ -15,6 +16,7 @@ use plimsoll_sim::http::{ServeOptions, ServerHandle, serve};
 use crate::arguments::{SweepArguments, SweepFormat};
 use crate::climb::{Climb, Clock, End};
 use crate::command::command_without_secrets;
+use crate::console;
 use crate::course::Course;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::interrupt::{self, UnderLoad};
@@ -38,7 +40,8 @@ pub fn run(arguments: SweepArguments) -> Result<Exit, Failure> {
     for note in &run.notes {
         session.display.say(&format!("  {note}"));
     }
-    let directory = RunDirectory::create(&settings.out, &settings.label, Timestamp::now())?;
+    let directory = RunDirectory::create(&settings.out, &settings.label, Timestamp::now())
+        .context("cannot make a run directory; name a folder that can be written with --out")?;
     session.climb(
         prepared,
         settings.course,
@@ -82,7 +85,14 @@ impl Session {
         seed: u64,
     ) -> Result<Prepared, Failure> {
         self.display.message("checking the endpoint");
-        let prepared = prepare(options, workload, seed).or_exit(Exit::Invalid)?;
+        let prepared = prepare(options, workload, seed).map_err(|error| Failure {
+            exit: if error.is_usage() {
+                Exit::Usage
+            } else {
+                Exit::Invalid
+            },
+            error: error.into(),
+        })?;
         self.display.say(&format!("sweeping {}", prepared.target.url));
         Ok(prepared)
     }
@@ -161,10 +171,10 @@ impl Session {
         climbed?;
         crate::report::print(&run, format)?;
         if !self.quiet {
-            eprintln!(
+            console::say(&format!(
                 "saved in {} (report.html opens in a browser)",
                 directory.path().display()
-            );
+            ));
         }
         Ok(Exit::of(&run))
     }

@@ -147,3 +147,75 @@ fn the_readiness_check_names_cause_and_remedy() {
         assert!(folder.files().is_empty(), "{url}: wrote something");
     }
 }
+
+/// What cannot be a request is a usage error, found before anything is sent.
+#[test]
+fn urls_and_headers_that_no_request_can_have_are_usage_errors() {
+    let closed = format!("http://{}", closed_port().unwrap());
+    let long = format!("http://{}@h:x", "a".repeat(10_000));
+    let unlisted = "a".repeat(10_000);
+    for (arguments, expected) in [
+        (&["http://"][..], "empty host"),
+        (&["http://[::1]:99999"], "port"),
+        (&["ftp://x"], "only http and https"),
+        (&["me:pass-word@h:80"], "neither a URL"),
+        (&[&long], "is not a URL"),
+        (&[&unlisted], "neither a URL"),
+        (&[&closed, "--header", "X: a\nb"], "header `X`"),
+        (&[&closed, "--header", "Content-Length: 0"], "leave it out"),
+        (
+            &["https://127.0.0.1:1", "--ca-file", "no-such.pem"],
+            "no-such.pem",
+        ),
+    ] {
+        let folder = Folder::new();
+        let mut all = vec!["sweep", "--levels", "1"];
+        all.extend(arguments);
+        let finished = folder.plimsoll(&all).expect_code(2);
+        let said = &finished.stderr;
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+        assert!(!said.contains("pass-word"), "{said}");
+        assert!(said.lines().count() == 1 && said.len() < 4_200, "{said}");
+        assert!(folder.files().is_empty(), "{arguments:?} wrote something");
+    }
+}
+
+/// A reader that leaves early ends nothing badly; a full disk is said in a line.
+#[cfg(unix)]
+#[test]
+fn stdout_and_stderr_may_be_closed_or_full() {
+    use std::process::{Command, Stdio};
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let predict = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+        command.args(["predict", "--levels", "1", "--json"]);
+        command
+    };
+    let mut child = predict()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let left = child.wait_with_output().unwrap();
+    assert!(left.stderr.is_empty(), "{left:?}");
+    if !std::path::Path::new("/dev/full").exists() {
+        return;
+    }
+    let output = predict().stdout(full()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.starts_with("plimsoll: stdout cannot be written"), "{said}");
+    assert_eq!(
+        (output.status.code(), said.lines().count()),
+        (Some(1), 1),
+        "{said}"
+    );
+    let output = predict().arg("--no-such").stderr(full()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let output = Command::new(env!("CARGO_BIN_EXE_plimsoll"))
+        .args(["plan", "no-such-run"])
+        .stderr(full())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
