@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use plimsoll_run::demand::Routing;
+use plimsoll_run::ladder::MAX_LEVEL;
 use plimsoll_run::nearest::nearest;
 use plimsoll_run::peak::Peak;
 use plimsoll_run::sla::SlaTerm;
 use plimsoll_run::target::Dialect;
+use plimsoll_run::units::parse_duration;
 use plimsoll_run::workload::TokenLength;
 use serde::{Deserialize, Deserializer};
 
@@ -165,7 +167,7 @@ impl SweepFile {
     }
 
     fn parse(text: &str) -> anyhow::Result<SweepFile> {
-        toml::from_str(text).map_err(|error| {
+        let file: SweepFile = toml::from_str(text).map_err(|error| {
             let line = error
                 .span()
                 .map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
@@ -175,7 +177,41 @@ impl SweepFile {
                 one_line(error.message()),
                 suggestion(error.message())
             )
-        })
+        })?;
+        file.check()?;
+        Ok(file)
+    }
+
+    /// Holds the values to the bounds that the flags of the same names have.
+    fn check(&self) -> anyhow::Result<()> {
+        let sweep = &self.sweep;
+        for (key, level) in [("min", sweep.min), ("max", sweep.max)] {
+            if let Some(level) = level.filter(|level| !(1..=MAX_LEVEL).contains(level)) {
+                bail!("`sweep.{key}` is {level}; write a whole number from 1 to {MAX_LEVEL}");
+            }
+        }
+        for (key, count) in [
+            ("max-rungs", sweep.max_rungs.map(u64::from)),
+            ("requests", sweep.requests),
+        ] {
+            if count == Some(0) {
+                bail!("`sweep.{key}` is 0; write at least 1, or leave it out");
+            }
+        }
+        for (key, time) in [("rung-time", &sweep.rung_time), ("max-time", &sweep.max_time)] {
+            // One that is no time is named where it is used.
+            if time.as_deref().map(parse_duration) == Some(Ok(Duration::ZERO)) {
+                bail!("`sweep.{key}` is 0; write a time above 0, such as 30s, or leave it out");
+            }
+        }
+        if let Some(price) = self
+            .peak
+            .price
+            .filter(|price| !(price.is_finite() && *price >= 0.0))
+        {
+            bail!("`peak.price` is {price}; write an amount an hour, such as 4.20");
+        }
+        Ok(())
     }
 }
 
@@ -229,6 +265,23 @@ mod tests {
         assert_eq!(file.workload.output_tokens.unwrap().mean, 256);
         assert_eq!(file.sla.terms.len(), 2);
         assert_eq!(file.peak.load, Some(Peak::Rate(40.0)));
+    }
+
+    #[test]
+    fn values_keep_the_bounds_of_their_flags() {
+        for (text, expected) in [
+            ("[sweep]\nmin = 0", "`sweep.min` is 0"),
+            ("[sweep]\nmax = 4294967295", "from 1 to 1000000"),
+            ("[sweep]\nmax-rungs = 0", "`sweep.max-rungs`"),
+            ("[sweep]\nrequests = 0", "`sweep.requests`"),
+            ("[sweep]\nrung-time = \"0s\"", "`sweep.rung-time`"),
+            ("[sweep]\nmax-time = \"0ms\"", "`sweep.max-time`"),
+            ("[peak]\nprice = nan", "`peak.price`"),
+            ("[peak]\nprice = -5.0", "`peak.price`"),
+        ] {
+            let error = format!("{:#}", SweepFile::parse(text).unwrap_err());
+            assert!(error.contains(expected), "{text}: {error}");
+        }
     }
 
     #[test]
