@@ -82,7 +82,14 @@ fn limit(run: &Run) -> Headline {
     let (figure, unit, range) = match (limit.status, limit.concurrency) {
         (LimitStatus::Crossed, Some(level)) => {
             let low = low.unwrap_or_else(|| figures::count(level));
-            let range = high.map(|high| format!("{low} passes, {high} fails"));
+            let range = high.map(|high| {
+                if limit.estimated {
+                    // Nobody tried these levels: they bound where the line crosses.
+                    format!("read between the levels tried; {low} to {high}, 95 % interval")
+                } else {
+                    format!("{low} passes, {high} fails")
+                }
+            });
             (figures::count(level), unit, range)
         }
         (LimitStatus::NotReached, Some(level)) => (

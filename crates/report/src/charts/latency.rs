@@ -299,6 +299,9 @@ pub(super) fn limit_sentence(run: &Run) -> String {
     let low = figures::positive(limit.interval[0]).map(figures::level);
     let high = figures::positive(limit.interval[1]).map(figures::level);
     match (limit.status, low, high) {
+        (LimitStatus::Crossed, Some(low), Some(high)) if limit.estimated => {
+            format!(" The SLA breaks between {low} and {high}, read between the levels tried.")
+        }
         (LimitStatus::Crossed, Some(low), Some(high)) => {
             format!(" The SLA holds at {low} and breaks at {high}.")
         }
