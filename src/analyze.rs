@@ -65,14 +65,14 @@ pub fn run(arguments: &AnalyzeArguments) -> Result<Exit, Failure> {
     run.rungs = rungs;
     run.plan = plan;
     if arguments.json {
-        print!("{}", document(&run, &imported));
+        crate::console::put(&document(&run, &imported))?;
     } else {
         let style = crate::report::style();
-        println!(
-            "{}\n{}",
+        crate::console::put(&format!(
+            "{}\n{}\n",
             terminal::table(&run, &style),
             terminal::answer_of_table(&run, &imported.formats.join(", "), &style)
-        );
+        ))?;
     }
     Ok(exit)
 }

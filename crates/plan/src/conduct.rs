@@ -30,6 +30,8 @@ const WARMUP_LEAST: Duration = Duration::from_millis(200);
 const WINDOW_LEAST: Duration = Duration::from_secs(1);
 /// The share of the cap that a warm-up found from the data may take.
 const WARMUP_SHARE: f64 = 1.0 / 3.0;
+/// Requests of the window are waited for at least this long, unless the rung's limit is shorter.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(60);
 /// Stagger no longer than this.
 const STAGGER_MAX: Duration = Duration::from_secs(10);
 /// More than this share of failures over at least so many requests ends the rung.
@@ -81,6 +83,7 @@ pub struct Conduct {
     in_window_ok: u64,
     responses: Responses,
     responses_in_window: Responses,
+    longest: Duration,
     tokens: Cumulative,
     endings: Cumulative,
     blocks: u32,
@@ -106,6 +109,7 @@ impl Conduct {
             in_window_ended: 0,
             in_window_ok: 0,
             responses: Responses::default(),
+            longest: Duration::ZERO,
             responses_in_window: Responses::default(),
             tokens: Cumulative::new(spacing),
             endings: Cumulative::new(spacing),
@@ -136,6 +140,7 @@ impl Conduct {
         let response = ended.saturating_sub(sent);
         if ok {
             self.responses.add(response);
+            self.longest = self.longest.max(response);
         } else {
             self.failed += 1;
         }
@@ -288,7 +293,8 @@ impl Conduct {
             });
             limit.min(patience)
         } else {
-            limit
+            // Long replies that are well under way are no failures: wait twice as long as for the longest so far.
+            limit.min((self.longest * 2).max(DRAIN_PATIENCE))
         }
     }
 
@@ -421,5 +427,34 @@ impl Conduct {
             return;
         }
         self.close(self.now, StopReason::Enough);
+    }
+}
+
+#[cfg(test)]
+mod drain_tests {
+    use super::*;
+    use plimsoll_run::runner::RungLimits;
+
+    #[test]
+    fn long_replies_are_waited_for_and_stuck_ones_are_not_for_ever() {
+        let s = Duration::from_secs;
+        let mut conduct = Conduct::new(&Rung {
+            level: 2,
+            order: 1,
+            expected_response: None,
+            samples_wanted: 200,
+            limits: RungLimits {
+                rung_time: Some(s(100)),
+                warmup: Some(Duration::ZERO),
+                ..RungLimits::default()
+            },
+        });
+        conduct.on_end(s(1), s(51), true);
+        assert_eq!(conduct.tick(s(99), 10, 1), Step::Hold(Phase::Window));
+        assert_eq!(conduct.tick(s(101), 10, 1), Step::Hold(Phase::Drain));
+        let closes = conduct.window().map_or(s(0), |window| window.closes);
+        // The longest took 50 s: one of 90 s may still come, one of 100 s after the window's end no more.
+        assert_eq!(conduct.tick(closes + s(90), 10, 1), Step::Hold(Phase::Drain));
+        assert_eq!(conduct.tick(closes + s(100), 10, 1), Step::Finish);
     }
 }

@@ -220,13 +220,8 @@ fn little(report: &RungReport, evidence: &Evidence, window: Window) -> Option<(V
             .requests
             .iter()
             .filter(|record| window.contains(record.sent))
-            .map(|record| {
-                record
-                    .e2e()
-                    .filter(|_| record.ok())
-                    .unwrap_or_else(|| record.ended.saturating_sub(record.sent))
-                    .as_secs_f64()
-            }),
+            // A slot is busy until its request has ended, which may be later than the last token.
+            .map(|record| record.ended.saturating_sub(record.sent).as_secs_f64()),
     )?;
     let ended = evidence
         .requests

@@ -33,7 +33,7 @@ impl Default for RungLimits {
             requests: None,
             warmup: None,
             cap: Duration::from_secs(300),
-            drain: Duration::from_secs(60),
+            drain: Duration::from_secs(300),
             lengthen: 1,
             hopeless: None,
         }
