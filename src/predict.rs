@@ -7,7 +7,7 @@ use plimsoll_run::document::{Run, SCHEMA, Status};
 use plimsoll_run::runner::Watch;
 use plimsoll_run::target::{Dialect, Engine, Target};
 use plimsoll_run::workload::Workload;
-use plimsoll_sim::preset::{Preset, of, quick};
+use plimsoll_sim::preset::Preset;
 use plimsoll_sim::runner::SimRunner;
 
 use crate::arguments::{PredictArguments, SweepFormat};
@@ -17,15 +17,13 @@ use crate::course::Course;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::progress::Display;
 use crate::settings::settle_question;
+use crate::simulate::engine;
 use crate::sweep::{client, now};
 use crate::sweep_file::SweepFile;
 
 /// Sweeps the model and prints the answer; nothing is stored.
 pub fn run(arguments: PredictArguments) -> Result<Exit, Failure> {
-    let preset = match &arguments.model {
-        Some(model) => of(model, arguments.instance.as_deref()).or_exit(Exit::Usage)?,
-        None => quick(),
-    };
+    let preset = engine(arguments.model.as_deref(), arguments.instance.as_deref()).or_exit(Exit::Usage)?;
     let file = SweepFile::default();
     let question = settle_question(&arguments.question, &file, preset.sla.clone(), Some(preset.peak));
     let course = Course::settle(&arguments.climb, &file.sweep, question.sla.clone()).or_exit(Exit::Usage)?;

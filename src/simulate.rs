@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use plimsoll_sim::http::{ServeOptions, serve};
-use plimsoll_sim::preset::preset;
+use plimsoll_sim::preset::{Preset, PresetError, of, quick};
 
 use crate::arguments::SimulateArguments;
 use crate::console;
@@ -10,12 +10,7 @@ use crate::exit::{Exit, Failure, OrExit};
 
 /// Serves until the program is stopped.
 pub fn run(arguments: &SimulateArguments) -> Result<Exit, Failure> {
-    let name = match (&arguments.model, &arguments.instance) {
-        (Some(model), Some(instance)) => format!("sim:{model}@{instance}"),
-        (Some(model), None) => format!("sim:{model}"),
-        (None, _) => "sim".to_owned(),
-    };
-    let preset = preset(&name).or_exit(Exit::Usage)?;
+    let preset = engine(arguments.model.as_deref(), arguments.instance.as_deref()).or_exit(Exit::Usage)?;
     let api_key = api_key(arguments).or_exit(Exit::Usage)?;
     let handle = serve(
         &preset.spec,
@@ -37,6 +32,11 @@ pub fn run(arguments: &SimulateArguments) -> Result<Exit, Failure> {
     }
     handle.wait()?;
     Ok(Exit::Done)
+}
+
+/// The engine that `--model` and `--instance` name; without a model the small, quick one.
+pub fn engine(model: Option<&str>, instance: Option<&str>) -> Result<Preset, PresetError> {
+    model.map_or_else(|| Ok(quick()), |model| of(model, instance))
 }
 
 /// Beyond loopback, clients must show a key.
