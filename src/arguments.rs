@@ -56,6 +56,17 @@ pub enum SweepFormat {
     Markdown,
 }
 
+impl SweepFormat {
+    /// JSON where `--json` was given, else the table.
+    pub fn json_if(json: bool) -> SweepFormat {
+        if json {
+            SweepFormat::Json
+        } else {
+            SweepFormat::Table
+        }
+    }
+}
+
 /// Formats of `report`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {

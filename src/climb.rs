@@ -84,13 +84,7 @@ impl Climb<'_> {
                 limits.cap = limits.cap.min(left);
                 limits.drain = limits.drain.min(left);
             }
-            let order = run
-                .rungs
-                .iter()
-                .map(|rung| rung.order)
-                .max()
-                .unwrap_or(0)
-                .saturating_add(1);
+            let order = run.next_order();
             let remaining = search.remaining(&run.rungs).saturating_sub(1);
             self.display.begin(
                 order,

@@ -13,13 +13,6 @@ pub fn run(arguments: &PlanArguments) -> Result<Exit, Failure> {
     let question = Question::again(&run, &arguments.question);
     question.put_to(&mut run);
     run.plan = answer(&run.rungs, &run.sla, &question.demand());
-    crate::report::print(
-        &run,
-        if arguments.json {
-            SweepFormat::Json
-        } else {
-            SweepFormat::Table
-        },
-    )?;
+    crate::report::print(&run, SweepFormat::json_if(arguments.json))?;
     Ok(Exit::of(&run))
 }

@@ -76,14 +76,7 @@ pub fn run(arguments: PredictArguments) -> Result<Exit, Failure> {
     };
     climb.go(&mut runner, &mut run, &mut |_, _, _| Ok(()))?;
     run.ended_at = Some(now());
-    crate::report::print(
-        &run,
-        if arguments.json {
-            SweepFormat::Json
-        } else {
-            SweepFormat::Table
-        },
-    )?;
+    crate::report::print(&run, SweepFormat::json_if(arguments.json))?;
     Ok(Exit::of(&run))
 }
 

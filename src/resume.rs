@@ -42,11 +42,7 @@ pub fn run(arguments: &ResumeArguments) -> Result<Exit, Failure> {
     }
     run.status = Status::Interrupted;
     run.ended_at = None;
-    let format = if arguments.json {
-        SweepFormat::Json
-    } else {
-        SweepFormat::Table
-    };
+    let format = SweepFormat::json_if(arguments.json);
     session.climb(prepared, course, &question, run, &directory, format, false)
 }
 

@@ -72,13 +72,7 @@ impl Verify<'_> {
         let Some(replay) = lay_out(&terms) else {
             return not_done(Some(rate), "--max-time left no time for it.".to_owned());
         };
-        let order = run
-            .rungs
-            .iter()
-            .map(|rung| rung.order)
-            .max()
-            .unwrap_or(0)
-            .saturating_add(1);
+        let order = run.next_order();
         self.display.say(&format!(
             "verifying: {} arrivals at {rate:.3} requests/s for {}",
             replay.source.name(),

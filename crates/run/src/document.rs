@@ -124,6 +124,13 @@ pub enum DocumentError {
 }
 
 impl Run {
+    /// The order of the next rung, from 1.
+    #[must_use]
+    pub fn next_order(&self) -> u32 {
+        let last = self.rungs.iter().map(|rung| rung.order).max();
+        last.unwrap_or(0).saturating_add(1)
+    }
+
     /// Reads `run.json`.
     ///
     /// # Errors
