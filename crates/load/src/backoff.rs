@@ -33,11 +33,20 @@ impl Backoff {
     }
 }
 
-/// The seconds of a `Retry-After` header; its date form is not understood.
+/// How long a `Retry-After` header asks to wait, given in seconds or as a date.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(http::header::RETRY_AFTER)?.to_str().ok()?;
-    let seconds: f64 = text.trim().parse().ok()?;
-    Duration::try_from_secs_f64(seconds).ok()
+    match text.trim().parse() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        Err(_) => {
+            let date = httpdate::parse_http_date(text).ok()?;
+            // A date that has passed asks for no wait.
+            Some(
+                date.duration_since(std::time::SystemTime::now())
+                    .unwrap_or(Duration::ZERO),
+            )
+        }
+    }
 }
 
 #[cfg(test)]
@@ -58,12 +67,17 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_read_in_seconds() {
+    fn retry_after_is_read_as_seconds_or_date() {
         let mut headers = HeaderMap::new();
         assert_eq!(retry_after(&headers), None);
         headers.insert("retry-after", "2".parse().unwrap());
         assert_eq!(retry_after(&headers), Some(Duration::from_secs(2)));
         headers.insert("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT".parse().unwrap());
+        assert_eq!(retry_after(&headers), Some(Duration::ZERO));
+        let later = std::time::SystemTime::now() + Duration::from_secs(100);
+        headers.insert("retry-after", httpdate::fmt_http_date(later).parse().unwrap());
+        assert!(retry_after(&headers).unwrap() > Duration::from_secs(90));
+        headers.insert("retry-after", "soon".parse().unwrap());
         assert_eq!(retry_after(&headers), None);
         headers.insert("retry-after", "-1".parse().unwrap());
         assert_eq!(retry_after(&headers), None);

@@ -1,4 +1,4 @@
-//! Connections: TCP, TLS, and HTTP/1.1 on top, each driven by the task that uses it.
+//! Connections: TCP, a proxy, TLS, and HTTP on top, each driven by the task that uses it.
 
 use std::future::poll_fn;
 use std::io;
@@ -10,8 +10,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::{Request, Response, Uri};
 use http_body_util::Full;
-use hyper::client::conn::http1::{Connection, SendRequest};
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
 use hyper_util::rt::TokioIo;
 use plimsoll_run::request::FailureClass;
 use rustls::ClientConfig;
@@ -21,17 +23,24 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use crate::proxy::Proxy;
 use crate::stamped::{Stamped, WireClock};
 use crate::tls;
 
 /// Where connections go.
 #[derive(Debug, Clone)]
 pub(crate) struct Link {
-    /// Tried in turn.
+    /// Of the endpoint or of the proxy before it; tried in turn.
     pub addresses: Vec<SocketAddr>,
+    /// Between us and the endpoint.
+    pub proxy: Option<Proxy>,
+    /// Where the proxy is to lead to.
+    pub destination: Uri,
     /// For HTTPS.
     pub tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
-    /// For TCP and TLS together.
+    /// HTTP/2 in place of HTTP/1.1.
+    pub http2: bool,
+    /// For TCP, proxy and TLS together.
     pub timeout: Duration,
 }
 
@@ -47,26 +56,73 @@ pub(crate) struct DialError {
 /// A connection.
 pub(crate) struct Wire {
     /// Takes requests.
-    pub send: SendRequest<Full<Bytes>>,
+    pub send: Sender,
     /// Moves bytes.
     pub drive: Drive,
     /// When they moved.
     pub clock: Rc<WireClock>,
+    /// Whether it speaks HTTP/2.
+    pub http2: bool,
     /// Replies it has brought: only after one may its death be that of an idle connection.
     pub replies: u64,
 }
 
 /// The moving part of a connection, polled in the task that waits for the reply.
-pub(crate) struct Drive(Option<Connection<TokioIo<Transport>, Full<Bytes>>>);
+pub(crate) enum Drive {
+    One(Box<http1::Connection<TokioIo<Transport>, Full<Bytes>>>),
+    Two(Box<http2::Connection<TokioIo<Transport>, Full<Bytes>, OnThisThread>>),
+    Ended,
+}
 
 impl Drive {
     /// Moves what can be moved. What goes wrong shows at whoever waits for the reply.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
-        if let Some(connection) = &mut self.0
-            && Pin::new(connection).poll(cx).is_ready()
-        {
-            self.0 = None;
+        let over = match self {
+            Drive::One(connection) => Pin::new(connection).poll(cx).is_ready(),
+            Drive::Two(connection) => Pin::new(connection).poll(cx).is_ready(),
+            Drive::Ended => false,
+        };
+        if over {
+            *self = Drive::Ended;
         }
+    }
+}
+
+/// Takes requests.
+pub(crate) enum Sender {
+    One(http1::SendRequest<Full<Bytes>>),
+    Two(http2::SendRequest<Full<Bytes>>),
+}
+
+impl Sender {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<hyper::Result<()>> {
+        match self {
+            Sender::One(send) => send.poll_ready(cx),
+            Sender::Two(send) => send.poll_ready(cx),
+        }
+    }
+
+    /// Sends a request; [`Drive::poll`] moves it.
+    pub(crate) async fn request(
+        &mut self,
+        request: Request<Full<Bytes>>,
+    ) -> hyper::Result<Response<Incoming>> {
+        match self {
+            Sender::One(send) => send.send_request(request).await,
+            Sender::Two(send) => send.send_request(request).await,
+        }
+    }
+}
+
+/// Runs the side tasks of an HTTP/2 connection on the load thread that owns it; needs a [`tokio::task::LocalSet`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OnThisThread;
+
+impl<F: Future + 'static> hyper::rt::Executor<F> for OnThisThread {
+    fn execute(&self, task: F) {
+        tokio::task::spawn_local(async move {
+            let _ = task.await;
+        });
     }
 }
 
@@ -117,7 +173,7 @@ impl Link {
         let mut last = None;
         for address in &self.addresses {
             match TcpStream::connect(address).await {
-                Ok(socket) => return Ok(socket),
+                Ok(socket) => return self.pass(socket).await,
                 Err(error) => last = Some((address, error)),
             }
         }
@@ -128,6 +184,19 @@ impl Link {
                 None => "the host has no address".to_owned(),
             },
         })
+    }
+
+    async fn pass(&self, socket: TcpStream) -> Result<TcpStream, DialError> {
+        let Some(proxy) = &self.proxy else {
+            return Ok(socket);
+        };
+        proxy
+            .pass(socket, &self.destination)
+            .await
+            .map_err(|message| DialError {
+                class: FailureClass::Connect,
+                message,
+            })
     }
 
     async fn secure(&self, socket: TcpStream) -> Result<Wire, DialError> {
@@ -148,16 +217,32 @@ impl Link {
                         class: FailureClass::Tls,
                         message: tls::explain(&error),
                     })?;
+                if self.http2 && stream.get_ref().1.alpn_protocol() != Some(tls::H2) {
+                    return Err(DialError {
+                        class: FailureClass::Tls,
+                        message: "the server does not offer HTTP/2; leave out --http2".to_owned(),
+                    });
+                }
                 Transport::Tls(Box::new(stream))
             }
         };
-        let (send, connection) = hyper::client::conn::http1::handshake(TokioIo::new(transport))
-            .await
-            .map_err(|error| connect(&error))?;
+        let transport = TokioIo::new(transport);
+        let (send, drive) = if self.http2 {
+            let (send, connection) = http2::handshake(OnThisThread, transport)
+                .await
+                .map_err(|error| connect(&error))?;
+            (Sender::Two(send), Drive::Two(Box::new(connection)))
+        } else {
+            let (send, connection) = http1::handshake(transport)
+                .await
+                .map_err(|error| connect(&error))?;
+            (Sender::One(send), Drive::One(Box::new(connection)))
+        };
         Ok(Wire {
             send,
-            drive: Drive(Some(connection)),
+            drive,
             clock,
+            http2: self.http2,
             replies: 0,
         })
     }

@@ -37,6 +37,14 @@ pub enum PrepareError {
         /// What the resolver said.
         problem: String,
     },
+    /// A proxy that cannot be used.
+    #[error("proxy {proxy}: {problem}")]
+    Proxy {
+        /// Its URL, without credentials.
+        proxy: String,
+        /// What is wrong, with the remedy.
+        problem: String,
+    },
     /// Nobody listens, or nobody can be reached.
     #[error(
         "cannot reach {url}: {problem}; check that the server runs, its port, and that no firewall is between"

@@ -3,7 +3,7 @@
 //! Connection and body are polled in the same task, so that a chunk costs one wake-up, and every chunk is stamped
 //! with the read that brought it.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -17,6 +17,7 @@ use tokio::time::Sleep;
 
 use crate::connect::{Drive, Wire};
 use crate::flight::{Ending, Flight, Tail};
+use crate::inflate::Inflate;
 use crate::stamped::WireClock;
 
 /// How long an exchange may take.
@@ -60,11 +61,15 @@ pub(crate) async fn exchange(
     let until_first = began + patience.first.min(patience.whole);
     let mut timer = pin!(tokio::time::sleep_until(until_first.into()));
     let Wire {
-        send, drive, clock, ..
+        send,
+        drive,
+        clock,
+        http2,
+        replies,
     } = wire;
     clock.arm();
 
-    let mut answer = pin!(send.send_request(request));
+    let mut answer = pin!(send.request(request));
     let mut after_send = Some(after_send);
     let answered = poll_fn(|cx| {
         drive.poll(cx);
@@ -81,17 +86,27 @@ pub(crate) async fn exchange(
     })
     .await;
 
-    let body = match answered {
+    let (body, inflate) = match answered {
         Some(Ok(response)) => {
-            let (head, body) = response.into_parts();
+            let (mut head, body) = response.into_parts();
+            let inflate = Inflate::take(&mut head.headers);
             flight.headers(head, clock.last_read());
-            body
+            (body, inflate)
         }
-        Some(Err(error)) => return before_headers(&error, clock),
+        Some(Err(error)) if *http2 && *replies == 0 => {
+            let (class, message) = before_headers(&error, clock);
+            let hint = "if the server does not speak HTTP/2 without TLS, leave out --http2";
+            return Ending::Failed(class, format!("{message} ({hint})"));
+        }
+        Some(Err(error)) => {
+            let (class, message) = before_headers(&error, clock);
+            return Ending::Failed(class, message);
+        }
         None => return overdue(patience.first.min(patience.whole)),
     };
     let incoming = TakeIn {
         body,
+        inflate,
         drive,
         clock,
         patience,
@@ -104,6 +119,8 @@ pub(crate) async fn exchange(
 /// The coming in of a reply's body.
 struct TakeIn<'a> {
     body: Incoming,
+    /// For a server that compresses unasked.
+    inflate: Option<Inflate>,
     drive: &'a mut Drive,
     clock: &'a WireClock,
     patience: Patience,
@@ -153,9 +170,22 @@ impl TakeIn<'_> {
             self.drive.poll(cx);
             match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
                 Some(Ok(frame)) => {
-                    if let Some(data) = frame.data_ref()
-                        && let Err(ending) = flight.body(data, self.clock.last_read())
-                    {
+                    let Some(data) = frame.data_ref() else { continue };
+                    let at = self.clock.last_read();
+                    let taken = match &mut self.inflate {
+                        None => flight.body(data, at),
+                        Some(inflate) => {
+                            inflate
+                                .push(data, |data| flight.body(data, at))
+                                .unwrap_or_else(|error| {
+                                    Err(Ending::Failed(
+                                        FailureClass::Malformed,
+                                        format!("the reply's compression is broken: {error}"),
+                                    ))
+                                })
+                        }
+                    };
+                    if let Err(ending) = taken {
                         return Poll::Ready(ending);
                     }
                 }
@@ -206,20 +236,20 @@ fn overdue(after: Duration) -> Ending {
     )
 }
 
-fn before_headers(error: &hyper::Error, clock: &WireClock) -> Ending {
+fn before_headers(error: &hyper::Error, clock: &WireClock) -> (FailureClass, String) {
     if error.is_parse() {
-        return Ending::Failed(
+        return (
             FailureClass::Headers,
             format!("the answer is not HTTP: {}", innermost(error)),
         );
     }
     if clock.write_failed() {
-        return Ending::Failed(
+        return (
             FailureClass::Write,
             format!("the request could not be written: {}", innermost(error)),
         );
     }
-    Ending::Failed(
+    (
         FailureClass::Headers,
         format!("the connection ended before the headers: {}", innermost(error)),
     )

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
+use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HOST, PROXY_AUTHORIZATION, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 use http_body_util::Full;
 use rustls_pki_types::ServerName;
@@ -16,6 +16,7 @@ use crate::endpoint::Endpoint;
 use crate::error::PrepareError;
 use crate::exchange::Patience;
 use crate::options::TargetOptions;
+use crate::proxy::{Proxy, destination};
 use crate::secret::{Redactor, Secret};
 use crate::tls;
 
@@ -28,6 +29,8 @@ pub(crate) struct Line {
     pub redactor: Redactor,
     headers: HeaderMap,
     credentials: bool,
+    /// `scheme://host:port`, where requests carry the whole URL.
+    origin: Option<String>,
 }
 
 impl Line {
@@ -35,9 +38,17 @@ impl Line {
     pub(crate) fn new(options: &TargetOptions, within: Duration) -> Result<Self, PrepareError> {
         let endpoint =
             crate::endpoint::resolve(&options.url, options.dialect, options.endpoint_path.as_deref())?;
-        let headers = headers(options, &endpoint)?;
+        let proxy = Proxy::choose(&options.proxy, &endpoint)?;
+        let mut headers = headers(options, &endpoint)?;
+        if let Some(value) = proxy.as_ref().and_then(Proxy::authorization) {
+            headers.insert(PROXY_AUTHORIZATION, value.clone());
+        }
+        if options.http2 {
+            // It has a field of its own for it, made from the request's URL.
+            headers.remove(HOST);
+        }
         let tls = if endpoint.https() {
-            let settings = tls::settings(options.insecure, options.ca_file.as_deref())
+            let settings = tls::settings(options.insecure, options.ca_file.as_deref(), options.http2)
                 .map_err(PrepareError::TlsSettings)?;
             let host = endpoint.host();
             let name = ServerName::try_from(host.clone()).map_err(|_| PrepareError::Dns {
@@ -48,16 +59,25 @@ impl Line {
         } else {
             None
         };
-        let addresses = look_up(&endpoint, within)?;
+        let (host, port) = match &proxy {
+            Some(proxy) => (proxy.host(), proxy.port()),
+            None => (endpoint.host(), endpoint.port()),
+        };
+        let addresses = look_up(host, port, within)?;
+        let scheme = if endpoint.https() { "https" } else { "http" };
+        let whole_url = options.http2 || proxy.as_ref().is_some_and(Proxy::forwards);
         Ok(Line {
             link: Link {
                 addresses,
+                proxy,
+                destination: destination(&endpoint),
                 tls,
+                http2: options.http2,
                 timeout: options.connect_timeout,
             },
             patience: Patience {
                 whole: options.request_timeout,
-                first: options.request_timeout,
+                first: options.first_byte_timeout.unwrap_or(options.request_timeout),
                 idle: options.idle_timeout,
             },
             redactor: Redactor::new(
@@ -67,6 +87,7 @@ impl Line {
                     .chain(options.headers.iter().map(|(_, value)| value)),
             ),
             headers,
+            origin: whole_url.then(|| format!("{scheme}://{}", endpoint.authority())),
             credentials: options.api_key.is_some() || !options.headers.is_empty(),
             endpoint,
         })
@@ -94,8 +115,12 @@ impl Line {
     fn request(&self, method: Method, target: &str, body: Bytes) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
+        let uri = match &self.origin {
+            None => target.parse(),
+            Some(origin) => format!("{origin}{target}").parse(),
+        };
         // The targets are made from a parsed URL: they are valid.
-        if let Ok(uri) = target.parse() {
+        if let Ok(uri) = uri {
             *request.uri_mut() = uri;
         }
         *request.headers_mut() = self.headers.clone();
@@ -129,6 +154,7 @@ fn headers(options: &TargetOptions, endpoint: &Endpoint) -> Result<HeaderMap, Pr
         &Secret::new(concat!("plimsoll/", env!("CARGO_PKG_VERSION"))),
     )?;
     put("accept", &Secret::new("*/*"))?;
+    put(ACCEPT_ENCODING.as_str(), &Secret::new("identity"))?;
     if let Some(key) = &options.api_key {
         put(
             AUTHORIZATION.as_str(),
@@ -146,11 +172,13 @@ fn headers(options: &TargetOptions, endpoint: &Endpoint) -> Result<HeaderMap, Pr
 }
 
 /// Resolves the host. The system's resolver cannot be told to hurry, so it runs beside us.
-fn look_up(endpoint: &Endpoint, within: Duration) -> Result<Vec<SocketAddr>, PrepareError> {
-    let (host, port) = (endpoint.host(), endpoint.port());
-    let fail = |problem: String| PrepareError::Dns {
-        host: endpoint.host(),
-        problem,
+fn look_up(host: String, port: u16, within: Duration) -> Result<Vec<SocketAddr>, PrepareError> {
+    let fail = {
+        let host = host.clone();
+        move |problem: String| PrepareError::Dns {
+            host: host.clone(),
+            problem,
+        }
     };
     let (found, wait) = mpsc::channel();
     std::thread::Builder::new()

@@ -7,6 +7,18 @@ use plimsoll_run::target::Dialect;
 
 use crate::secret::Secret;
 
+/// Which proxy requests go through.
+#[derive(Debug, Clone, Default)]
+pub enum ProxyChoice {
+    /// The one that the environment names by curl's rules; never for a loopback endpoint.
+    #[default]
+    Environment,
+    /// None.
+    Direct,
+    /// This one: `http://[user:password@]host:port`, or `socks4`, `socks4a`, `socks5`, `socks5h` in place of `http`.
+    Url(Secret),
+}
+
 /// What the user says of a target: where it is, how to speak to it, and how long to wait for it.
 #[derive(Debug, Clone)]
 pub struct TargetOptions {
@@ -26,10 +38,17 @@ pub struct TargetOptions {
     pub insecure: bool,
     /// PEM file with certificate authorities to trust besides those of the system.
     pub ca_file: Option<PathBuf>,
+    /// The proxy between us and the endpoint.
+    pub proxy: ProxyChoice,
+    /// Speak HTTP/2 in place of HTTP/1.1: by ALPN over TLS, else by prior knowledge. Time stamps are then those of reads
+    /// that may hold the frames of several tokens.
+    pub http2: bool,
     /// Longest time for a TCP connection with its TLS handshake.
     pub connect_timeout: Duration,
     /// Longest time for one request from its first byte sent to its last byte received.
     pub request_timeout: Duration,
+    /// Longest time from the first byte sent to the first byte of the reply's body; `None` waits as long as for the whole.
+    pub first_byte_timeout: Option<Duration>,
     /// Longest time between two reads of a reply once it has begun. Comments in a stream count as reads.
     pub idle_timeout: Duration,
 }
@@ -45,8 +64,11 @@ impl Default for TargetOptions {
             endpoint_path: None,
             insecure: false,
             ca_file: None,
+            proxy: ProxyChoice::Environment,
+            http2: false,
             connect_timeout: Duration::from_secs(5),
             request_timeout: Duration::from_secs(600),
+            first_byte_timeout: None,
             idle_timeout: Duration::from_secs(120),
         }
     }

@@ -49,7 +49,8 @@ pub fn prepare(options: &TargetOptions, workload: &Workload, seed: u64) -> Resul
         .enable_all()
         .build()
         .map_err(|error| PrepareError::Client(error.to_string()))?;
-    runtime.block_on(all(line, options, workload, seed, began))
+    // A LocalSet for the side tasks of HTTP/2.
+    tokio::task::LocalSet::new().block_on(&runtime, all(line, options, workload, seed, began))
 }
 
 async fn all(
@@ -67,6 +68,15 @@ async fn all(
     }
     if options.insecure && line.endpoint.https() {
         notes.push("TLS certificates are not checked (--insecure)".to_owned());
+    }
+    if let Some(proxy) = &line.link.proxy {
+        notes.push(proxy.note());
+    }
+    if options.http2 {
+        notes.push(
+            "HTTP/2: a time stamp dates a read, which may hold the frames of several tokens; gaps between tokens are coarser than over HTTP/1.1"
+                .to_owned(),
+        );
     }
     let mut asker = Asker::new(&line);
     let introduction = introduce(&mut asker).await?;

@@ -13,7 +13,20 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 ///
 /// # Errors
 /// When `ca_file` cannot be read or holds no certificate, or there is no authority at all.
-pub(crate) fn settings(insecure: bool, ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
+pub(crate) fn settings(
+    insecure: bool,
+    ca_file: Option<&Path>,
+    http2: bool,
+) -> Result<Arc<ClientConfig>, String> {
+    let mut config = trust(insecure, ca_file)?;
+    config.alpn_protocols = vec![if http2 { H2.to_vec() } else { b"http/1.1".to_vec() }];
+    Ok(Arc::new(config))
+}
+
+/// The name of HTTP/2 in the TLS handshake.
+pub(crate) const H2: &[u8] = b"h2";
+
+fn trust(insecure: bool, ca_file: Option<&Path>) -> Result<ClientConfig, String> {
     let provider = Arc::new(ring::default_provider());
     let algorithms = provider.signature_verification_algorithms;
     let builder = ClientConfig::builder_with_provider(Arc::<CryptoProvider>::clone(&provider))
@@ -24,7 +37,7 @@ pub(crate) fn settings(insecure: bool, ca_file: Option<&Path>) -> Result<Arc<Cli
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(TrustAnyone { algorithms }))
             .with_no_client_auth();
-        return Ok(Arc::new(config));
+        return Ok(config);
     }
     let mut roots = RootCertStore::empty();
     if let Some(path) = ca_file {
@@ -52,9 +65,7 @@ pub(crate) fn settings(insecure: bool, ca_file: Option<&Path>) -> Result<Arc<Cli
                 .to_owned(),
         );
     }
-    Ok(Arc::new(
-        builder.with_root_certificates(roots).with_no_client_auth(),
-    ))
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
 /// Accepts any certificate: the connection is encrypted, but with whom is not known.

@@ -5,6 +5,7 @@
     reason = "what a test relies on and does not get fails it"
 )]
 
+mod between;
 mod harness;
 mod hold;
 mod open_loop;
