@@ -15,6 +15,8 @@ pub struct Access {
     headers: Vec<(String, Secret)>,
     insecure: bool,
     ca_file: Option<PathBuf>,
+    /// With how requests travel, and nothing else yet.
+    route: TargetOptions,
 }
 
 impl Access {
@@ -47,6 +49,7 @@ impl Access {
             headers,
             insecure: arguments.insecure || table.insecure,
             ca_file: arguments.ca_file.clone().or_else(|| table.ca_file.clone()),
+            route: arguments.connection.settle(table, TargetOptions::default()),
         })
     }
 
@@ -57,7 +60,7 @@ impl Access {
             headers: self.headers,
             insecure: self.insecure,
             ca_file: self.ca_file,
-            ..TargetOptions::default()
+            ..self.route
         }
     }
 }

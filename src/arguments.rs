@@ -12,6 +12,7 @@ use plimsoll_run::target::Dialect;
 use plimsoll_run::units::{UnitError, parse_duration};
 use plimsoll_run::workload::TokenLength;
 
+use crate::connection::ConnectionArguments;
 use crate::demand::DemandArguments;
 
 /// Finds the load line of an LLM inference endpoint: the best concurrency, the concurrency at which latency
@@ -216,9 +217,9 @@ pub struct AccessArguments {
         conflicts_with = "insecure"
     )]
     pub ca_file: Option<PathBuf>,
-    /// Connect directly whatever the environment says (this version always connects directly)
-    #[arg(long, help_heading = "Target")]
-    pub no_proxy: bool,
+    /// How requests travel.
+    #[command(flatten)]
+    pub connection: ConnectionArguments,
 }
 
 /// The SLA, the peak and the price: what the planning numbers answer.
@@ -365,7 +366,8 @@ fn parse_length(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "write a number of tokens from 1 to 10000000".to_owned())
 }
 
-fn parse_positive_duration(text: &str) -> Result<Duration, UnitError> {
+/// A time above 0.
+pub fn parse_positive_duration(text: &str) -> Result<Duration, UnitError> {
     let duration = parse_duration(text)?;
     if duration.is_zero() {
         return Err(UnitError::OutOfRange {

@@ -3,7 +3,7 @@
 /// The command as it may be stored: credentials replaced.
 #[must_use]
 pub fn command_without_secrets(arguments: impl IntoIterator<Item = String>) -> String {
-    const SECRET: [&str; 3] = ["--api-key", "--header", "-H"];
+    const SECRET: [&str; 4] = ["--api-key", "--header", "-H", "--proxy"];
     let mut shown = Vec::new();
     let mut hide_next = false;
     for argument in arguments {

@@ -7,6 +7,7 @@ mod analyze;
 mod arguments;
 mod climb;
 mod command;
+mod connection;
 mod console;
 mod course;
 mod demand;

@@ -259,7 +259,8 @@ fn refuse_endpoint_flags(arguments: &SweepArguments) -> anyhow::Result<()> {
         ("--insecure", arguments.access.insecure),
         ("--ca-file", arguments.access.ca_file.is_some()),
     ];
-    match given.iter().find(|(_, given)| *given) {
+    let travel = arguments.access.connection.given();
+    match given.iter().chain(&travel).find(|(_, given)| *given) {
         Some(("--model", _)) => {
             bail!("--model does not go with `sim`; name the model in the target, such as sim:llama-3.1-8b")
         }

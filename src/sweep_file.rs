@@ -15,6 +15,7 @@ use plimsoll_run::units::parse_duration;
 use plimsoll_run::workload::TokenLength;
 use serde::{Deserialize, Deserializer};
 
+use crate::connection;
 use crate::demand::{self, DemandTable, PeakTrace};
 
 /// Looked for in the current folder when `--config` names no other.
@@ -50,6 +51,17 @@ pub struct TargetTable {
     pub endpoint_path: Option<String>,
     pub insecure: bool,
     pub ca_file: Option<PathBuf>,
+    /// A proxy's URL, or `none`.
+    pub proxy: Option<String>,
+    pub http2: bool,
+    #[serde(deserialize_with = "connection::time")]
+    pub connect_timeout: Option<Duration>,
+    #[serde(deserialize_with = "connection::time")]
+    pub first_byte_timeout: Option<Duration>,
+    #[serde(deserialize_with = "connection::time")]
+    pub idle_timeout: Option<Duration>,
+    #[serde(deserialize_with = "connection::time")]
+    pub request_timeout: Option<Duration>,
 }
 
 /// `[workload]`
