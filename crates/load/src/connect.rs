@@ -259,8 +259,8 @@ fn plain(error: &io::Error) -> String {
 
 /// TCP with or without TLS.
 pub(crate) enum Transport {
-    Plain(Stamped<TcpStream>),
-    Tls(Box<TlsStream<Stamped<TcpStream>>>),
+    Plain(Stamped),
+    Tls(Box<TlsStream<Stamped>>),
 }
 
 macro_rules! each {

@@ -17,6 +17,8 @@ mod event;
 mod exchange;
 mod flight;
 mod inflate;
+#[cfg(target_os = "linux")]
+mod kernel_stamp;
 mod line;
 mod models;
 mod options;
@@ -24,6 +26,7 @@ mod prepare;
 mod prompt;
 mod proxy;
 mod reader;
+mod receipt;
 mod reply;
 mod runner;
 mod secret;

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use plimsoll_plan::conduct::{Conduct, Step};
-use plimsoll_run::evidence::{ClientHealth, Evidence, StampSource, StopReason, Window};
+use plimsoll_run::evidence::{ClientHealth, Evidence, StopReason, Window};
 use plimsoll_run::rung::ServerSide;
 use plimsoll_run::runner::{Phase, Progress, Rung, Runner, RunnerError, Stop, Watch};
 use plimsoll_run::workload::Workload;
@@ -21,6 +21,7 @@ use crate::error::PrepareError;
 use crate::flight::Buffers;
 use crate::prepare::Prepared;
 use crate::reader::{Landed, Notice, read_all};
+use crate::receipt::ReadTimes;
 use crate::slot::{self, Crew, Orders};
 
 /// How often the driver looks.
@@ -61,7 +62,7 @@ struct Held {
     board: Arc<Board>,
     origin: Instant,
     stop: watch::Sender<bool>,
-    load: Vec<JoinHandle<()>>,
+    load: Vec<JoinHandle<ReadTimes>>,
     reader: JoinHandle<(
         Vec<plimsoll_run::request::RequestRecord>,
         plimsoll_run::evidence::ChunkLog,
@@ -107,10 +108,12 @@ impl Runner for HttpRunner {
         // Nobody may be there to hear it when every load thread has ended by itself.
         let _ = held.stop.send(true);
         held.board.stop_issuing();
+        let mut reads = ReadTimes::default();
         for thread in held.load {
-            thread
+            let of_thread = thread
                 .join()
                 .map_err(|_| fail("a load thread broke down: this is a defect of plimsoll".to_owned()))?;
+            reads.merge(of_thread);
         }
         let (requests, chunks) = held
             .reader
@@ -124,8 +127,9 @@ impl Runner for HttpRunner {
             requests,
             chunks,
             client: ClientHealth {
-                stamps: StampSource::User,
+                stamps: reads.source(),
                 busiest_thread_cpu: driven.busiest,
+                read_delay: reads.delay(),
             },
             server: ServerSide::default(),
         })
@@ -192,6 +196,7 @@ impl HttpRunner {
                             let _ = stopped.wait_for(|stop| *stop).await;
                         }));
                         drop(local);
+                        ReadTimes::take()
                     })?,
             );
         }

@@ -46,6 +46,7 @@ fn steady() -> Evidence {
         client: ClientHealth {
             stamps: StampSource::Virtual,
             busiest_thread_cpu: None,
+            read_delay: None,
         },
         server: ServerSide::default(),
     };

@@ -66,6 +66,20 @@ pub struct ClientHealth {
     pub stamps: StampSource,
     /// Share of one core that the busiest load thread used during the window, 0..=1; `None` where unknown.
     pub busiest_thread_cpu: Option<f64>,
+    /// How long received bytes waited for the client to read them; `None` where the kernel does not stamp.
+    #[serde(default)]
+    pub read_delay: Option<ReadDelay>,
+}
+
+/// How long received bytes waited for the client to read them, microseconds, over all reads of a rung.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ReadDelay {
+    /// Median.
+    pub p50_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
+    /// The longest.
+    pub max_us: f64,
 }
 
 /// Times of token-bearing chunks, microseconds after their request was sent, for every request of a rung.

@@ -154,6 +154,7 @@ impl SimRunner {
             client: ClientHealth {
                 stamps: StampSource::Virtual,
                 busiest_thread_cpu: None,
+                read_delay: None,
             },
             server: ServerSide {
                 prefix_cache_hit_rate: (counters.prefix_queries > 0)

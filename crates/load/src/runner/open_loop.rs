@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use plimsoll_run::evidence::{ClientHealth, Evidence, StampSource, StopReason, Window};
+use plimsoll_run::evidence::{ClientHealth, Evidence, StopReason, Window};
 use plimsoll_run::rung::ServerSide;
 use plimsoll_run::runner::{Phase, Progress, RunnerError, Stop, Watch};
 use tokio::sync::{Semaphore, mpsc as wake, watch};
@@ -21,6 +21,7 @@ use crate::cpu::{Reading, ThreadId};
 use crate::descriptors::{check_descriptors, most_connections};
 use crate::flight::Buffers;
 use crate::reader::{Landed, read_all};
+use crate::receipt::ReadTimes;
 use crate::slot::{Bounds, Crew, Due, Orders, send_all};
 
 /// How often the driver looks.
@@ -76,10 +77,12 @@ impl HttpRunner {
         let (stop, busiest) = attend(plan, &held, watch);
         let _ = held.stop.send(true);
         held.board.stop_issuing();
+        let mut reads = ReadTimes::default();
         for thread in held.load {
-            thread
+            let of_thread = thread
                 .join()
                 .map_err(|_| fail("a load thread broke down: this is a defect of plimsoll".to_owned()))?;
+            reads.merge(of_thread);
         }
         let (requests, chunks) = held
             .reader
@@ -96,8 +99,9 @@ impl HttpRunner {
             requests,
             chunks,
             client: ClientHealth {
-                stamps: StampSource::User,
+                stamps: reads.source(),
                 busiest_thread_cpu: busiest,
+                read_delay: reads.delay(),
             },
             server: ServerSide::default(),
         })
@@ -164,6 +168,7 @@ impl HttpRunner {
                             let _ = stopped.wait_for(|stop| *stop).await;
                         }));
                         drop(local);
+                        ReadTimes::take()
                     })?,
             );
         }
@@ -172,7 +177,11 @@ impl HttpRunner {
         load.push(
             std::thread::Builder::new()
                 .name("plimsoll-schedule".to_owned())
-                .spawn(move || keep_schedule(&arrivals, origin, &schedule_board, &waking))?,
+                .spawn(move || {
+                    keep_schedule(&arrivals, origin, &schedule_board, &waking);
+                    // It reads nothing.
+                    ReadTimes::default()
+                })?,
         );
         Ok(Held {
             board,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
+use plimsoll_run::evidence::StampSource;
 use plimsoll_scripted::{Script, Usage};
 
 use crate::harness::{at, measure, ms, prepared, rung, server, workload};
@@ -41,6 +43,58 @@ fn ttft_and_tpot_are_those_of_the_script() {
             .collect(),
     );
     assert!(early < ms(40), "{early:?}");
+}
+
+/// The gaps between tokens are those between the server's own writes, however late we came to read.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_kernel_says_when_tokens_came() {
+    let server = server(Script::default().ttft(ms(20)).itl(ms(5)));
+    let workload = workload(16, 20);
+    let evidence = measure(
+        prepared(&at(server.url()), &workload),
+        &workload,
+        &rung(8, 1, ms(0), ms(600)),
+    );
+    assert_eq!(evidence.client.stamps, StampSource::Kernel);
+    let delay = evidence.client.read_delay.unwrap();
+    assert!(delay.p50_us > 0.0 && delay.p50_us <= delay.p99_us && delay.p99_us <= delay.max_us);
+
+    let gaps = |times: Vec<f64>| times.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>();
+    let mut truth: Vec<f64> = server
+        .stop()
+        .served
+        .iter()
+        .filter(|served| !served.abandoned && served.tokens.len() == 20)
+        .flat_map(|served| {
+            let first = served.tokens[0];
+            gaps(
+                served
+                    .tokens
+                    .iter()
+                    .map(|at| at.duration_since(first).as_secs_f64() * 1e3)
+                    .collect(),
+            )
+        })
+        .collect();
+    let mut seen: Vec<f64> = (0..evidence.requests.len())
+        .filter(|&position| evidence.requests[position].ok())
+        .flat_map(|position| {
+            let times = evidence.chunks.of(position);
+            gaps(times.iter().map(|&us| f64::from(us) / 1e3).collect())
+        })
+        .collect();
+    truth.sort_by(f64::total_cmp);
+    seen.sort_by(f64::total_cmp);
+    assert!(seen.len() > 500, "{}", seen.len());
+    let at = |sorted: &[f64], share: f64| sorted[((sorted.len() - 1) as f64 * share) as usize];
+    for share in [0.1, 0.5, 0.9] {
+        let (truth, seen) = (at(&truth, share), at(&seen, share));
+        assert!(
+            (truth - seen).abs() < 0.5,
+            "at {share}: {truth} ms sent, {seen} ms seen"
+        );
+    }
 }
 
 #[test]

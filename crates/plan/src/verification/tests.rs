@@ -41,6 +41,7 @@ fn fifo(arrivals: &[Duration], service: Duration, slots: usize, inside_client: b
         client: ClientHealth {
             stamps: StampSource::Virtual,
             busiest_thread_cpu: None,
+            read_delay: None,
         },
         server: ServerSide::default(),
     }

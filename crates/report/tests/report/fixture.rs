@@ -251,6 +251,7 @@ fn rung(sla: &Sla, level: u32, order: u32, tokens_per_s: f64) -> RungReport {
         client: Some(ClientHealth {
             stamps: StampSource::Kernel,
             busiest_thread_cpu: Some(0.12),
+            read_delay: None,
         }),
     }
 }
