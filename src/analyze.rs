@@ -105,6 +105,7 @@ fn as_run(imported: &Imported, files: &[(String, Vec<u8>)], sla: Sla, demand: &D
         input_tokens: TokenLength::fixed(1),
         output_tokens: TokenLength::fixed(1),
         streaming: imported.streaming.unwrap_or(true),
+        ..Workload::default()
     };
     Run {
         schema: SCHEMA.to_owned(),

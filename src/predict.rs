@@ -28,9 +28,14 @@ pub fn run(arguments: PredictArguments) -> Result<Exit, Failure> {
     let question = settle_question(&arguments.question, &file, preset.sla.clone(), Some(preset.peak));
     let course = Course::settle(&arguments.climb, &file.sweep, question.sla.clone()).or_exit(Exit::Usage)?;
     let workload = Workload {
-        input_tokens: arguments.input_tokens.unwrap_or(preset.workload.input_tokens),
-        output_tokens: arguments.output_tokens.unwrap_or(preset.workload.output_tokens),
+        input_tokens: arguments
+            .input_tokens
+            .unwrap_or(preset.workload.input_tokens.clone()),
+        output_tokens: arguments
+            .output_tokens
+            .unwrap_or(preset.workload.output_tokens.clone()),
         streaming: true,
+        ..Workload::default()
     };
     let mut run = Run {
         schema: SCHEMA.to_owned(),

@@ -79,6 +79,7 @@ impl Settings {
                     input_tokens: TokenLength::fixed(1024),
                     output_tokens: TokenLength::fixed(256),
                     streaming: true,
+                    ..Workload::default()
                 },
                 sla: Sla::default(),
                 peak: None,
@@ -87,13 +88,14 @@ impl Settings {
         let workload = Workload {
             input_tokens: arguments
                 .input_tokens
-                .or(file.workload.input_tokens)
+                .or(file.workload.input_tokens.clone())
                 .unwrap_or(defaults.workload.input_tokens),
             output_tokens: arguments
                 .output_tokens
-                .or(file.workload.output_tokens)
+                .or(file.workload.output_tokens.clone())
                 .unwrap_or(defaults.workload.output_tokens),
             streaming: !arguments.no_stream && file.workload.stream.unwrap_or(defaults.workload.streaming),
+            ..Workload::default()
         };
         let question = settle_question(&arguments.question, &file, defaults.sla, defaults.peak);
         if !workload.streaming

@@ -273,8 +273,8 @@ mod tests {
         )
         .unwrap();
         assert_eq!(file.targets["prod"].dialect, Some(Dialect::OpenaiChat));
-        assert_eq!(file.workload.input_tokens.unwrap().stddev, 128.0);
-        assert_eq!(file.workload.output_tokens.unwrap().mean, 256);
+        assert_eq!(file.workload.input_tokens.unwrap().stddev(), 128.0);
+        assert_eq!(file.workload.output_tokens.unwrap(), TokenLength::Fixed(256));
         assert_eq!(file.sla.terms.len(), 2);
         assert_eq!(file.peak.load, Some(Peak::Rate(40.0)));
     }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use plimsoll_prompts::{Calibration, Which, of_words};
 use plimsoll_run::request::RequestRecord;
 use plimsoll_run::workload::Workload;
 
 use crate::ask::Asker;
 use crate::error::PrepareError;
-use crate::prompt::{self, Calibration, Which};
 use crate::shape::Shape;
 
 /// Prompt lengths nearer than this to the asked one need no further round, a fraction.
@@ -34,7 +34,7 @@ pub(crate) async fn calibrate(
     seed: u64,
     first: &RequestRecord,
 ) -> Result<Calibrated, PrepareError> {
-    let asked = workload.input_tokens.mean;
+    let asked = workload.input_tokens.mean_tokens();
     let mut rounds = Rounds {
         asker,
         shape,
@@ -126,6 +126,7 @@ fn fit(low: (u32, u32), high: (u32, u32)) -> Option<Calibration> {
     (0.5..=16.0).contains(&per_word).then(|| Calibration {
         overhead: f64::from(low.1) - per_word * f64::from(low.0),
         per_word,
+        ..Calibration::UNKNOWN
     })
 }
 
@@ -154,7 +155,7 @@ struct Rounds<'a, 'b> {
 impl Rounds<'_, '_> {
     fn prompt(&mut self, words: u32) -> String {
         self.nth += 1;
-        prompt::of_words(
+        of_words(
             Which {
                 seed: self.seed,
                 rung: 0,
@@ -175,7 +176,7 @@ impl Rounds<'_, '_> {
 
     /// One request of the workload's mean lengths.
     async fn full(&mut self, words: u32, workload: &Workload) -> Result<RequestRecord, PrepareError> {
-        let output = workload.output_tokens.mean;
+        let output = workload.output_tokens.mean_tokens();
         let body = self.shape.template().body(&self.prompt(words), output);
         let within = self.patience(words, output);
         let reply = self.asker.generate(&body, within, true).await?;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use plimsoll_prompts::{Which, of_words};
 use plimsoll_run::request::{FailureClass, RequestRecord};
 
 use crate::ask::{Answer, Asker, Reply};
 use crate::error::PrepareError;
-use crate::prompt::{self, Which};
 use crate::reply;
 use crate::shape::{Field, Shape};
 
@@ -43,7 +43,7 @@ pub(crate) async fn probe(
             slot: 0,
             nth: attempt,
         };
-        let body = shape.template().body(&prompt::of_words(which, WORDS), OUTPUT);
+        let body = shape.template().body(&of_words(which, WORDS), OUTPUT);
         asker.generate(&body, within, false).await
     };
     let mut named = Vec::new();

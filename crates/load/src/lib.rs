@@ -35,7 +35,6 @@ mod slot;
 mod sse;
 mod stamped;
 mod tls;
-mod words;
 
 pub use descriptors::check_descriptors;
 pub use endpoint::{Endpoint, EndpointError, resolve};

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use plimsoll_prompts::Calibration;
 use plimsoll_run::target::Target;
 use plimsoll_run::workload::Workload;
 use sha2::{Digest, Sha256};
@@ -13,7 +14,6 @@ use crate::error::PrepareError;
 use crate::line::Line;
 use crate::models::{Introduction, introduce};
 use crate::options::TargetOptions;
-use crate::prompt::Calibration;
 use crate::shape::Shape;
 
 /// A broken endpoint is found out within this long.
@@ -105,11 +105,11 @@ async fn all(
             "the endpoint gives no usage: reply tokens are not known".to_owned()
         });
     } else if let Some(tokens) = full.output_tokens
-        && f64::from(tokens) < 0.9 * f64::from(workload.output_tokens.mean)
+        && f64::from(tokens) < 0.9 * workload.output_tokens.mean()
     {
         notes.push(format!(
             "a reply had {tokens} tokens where {} were asked: the endpoint does not hold replies to their length",
-            workload.output_tokens.mean
+            workload.output_tokens.mean_tokens()
         ));
     }
     let first_response = full.last_token.unwrap_or(full.ended).saturating_sub(full.sent);

@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use plimsoll_prompts::{Calibration, Which};
 use plimsoll_run::request::{FailureClass, RequestRecord};
 use plimsoll_run::workload::Workload;
 
@@ -19,7 +20,7 @@ use crate::connect::Wire;
 use crate::exchange::exchange;
 use crate::flight::{Buffers, Ending, Flight, Tail};
 use crate::line::Line;
-use crate::prompt::{self, Calibration, Which};
+use crate::prompt;
 use crate::reader::Landed;
 use crate::shape::Template;
 
@@ -76,7 +77,7 @@ impl Crew {
         };
         let drawn = prompt::draw(which, &orders.workload, orders.calibration);
         Ready {
-            body: orders.template.body(&drawn.prompt, drawn.output_tokens),
+            body: orders.template.body(&drawn.turns[0].text, drawn.output_tokens),
             input_tokens: drawn.input_tokens,
             output_tokens: drawn.output_tokens,
         }

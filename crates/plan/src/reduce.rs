@@ -14,7 +14,7 @@ use plimsoll_run::rung::{
 use plimsoll_run::sla::{Metric, Sla};
 use plimsoll_run::units::to_ms;
 use plimsoll_run::validity::Validity;
-use plimsoll_run::workload::Workload;
+use plimsoll_run::workload::{TokenLength, Workload};
 
 use crate::distribution::{Samples, distribution, gaps};
 use crate::interval::{mean_of_batches, standard_error, time_batches};
@@ -262,16 +262,16 @@ fn counts(evidence: &Evidence, workload: &Workload, inside: &[usize]) -> Request
 
 fn lengths(evidence: &Evidence, workload: &Workload, ok: &[usize]) -> Lengths {
     let records = || ok.iter().map(|at| &evidence.requests[*at]);
-    let asked = |of: fn(&RequestRecord) -> u32, otherwise: u32| {
-        mean(records().map(of).filter(|asked| *asked > 0).map(f64::from)).or(Some(f64::from(otherwise)))
+    let asked = |of: fn(&RequestRecord) -> u32, otherwise: &TokenLength| {
+        mean(records().map(of).filter(|asked| *asked > 0).map(f64::from)).or(Some(otherwise.mean()))
     };
     let mut lengths = Lengths {
         input: AskedActual {
-            asked: asked(|record| record.input_asked, workload.input_tokens.mean),
+            asked: asked(|record| record.input_asked, &workload.input_tokens),
             actual: mean(records().filter_map(|record| record.input_tokens.map(f64::from))),
         },
         output: AskedActual {
-            asked: asked(|record| record.output_asked, workload.output_tokens.mean),
+            asked: asked(|record| record.output_asked, &workload.output_tokens),
             actual: mean(records().filter_map(|record| record.output_tokens.map(f64::from))),
         },
         output_estimated: records().any(|record| record.output_estimated),

@@ -27,6 +27,7 @@ fn workload(streaming: bool) -> Workload {
         input_tokens: TokenLength::fixed(100),
         output_tokens: TokenLength::fixed(9),
         streaming,
+        ..Workload::default()
     }
 }
 

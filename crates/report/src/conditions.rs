@@ -35,27 +35,30 @@ pub(crate) fn engine(run: &Run) -> Option<String> {
 /// The workload in one line.
 pub(crate) fn workload_line(run: &Run) -> String {
     let workload = &run.workload;
-    let length = |length: TokenLength| {
-        if length.stddev == 0.0 {
-            figures::count(length.mean)
-        } else {
-            format!(
-                "{} ± {}",
-                figures::count(length.mean),
-                figures::number(length.stddev)
-            )
-        }
+    let length = |length: &TokenLength, what: &str| match length {
+        TokenLength::Fixed(tokens) => format!("{} {what} tokens", figures::count(*tokens)),
+        TokenLength::Normal { mean, stddev } => format!(
+            "{} ± {} {what} tokens",
+            figures::count(*mean),
+            figures::number(*stddev)
+        ),
+        // Named by its form: a mean and a deviation would not say it.
+        other => format!("{what}s: {}", other.words()),
     };
-    format!(
-        "{} prompt tokens, {} reply tokens, {}",
-        length(workload.input_tokens),
-        length(workload.output_tokens),
+    let mut parts = vec![
+        length(&workload.input_tokens, "prompt"),
+        length(&workload.output_tokens, "reply").replace("replys", "replies"),
+    ];
+    parts.extend(workload.extras());
+    parts.push(
         if workload.streaming {
             "streamed"
         } else {
             "not streamed"
         }
-    )
+        .to_owned(),
+    );
+    parts.join(", ")
 }
 
 /// The SLA in one line, each limit with its unit.

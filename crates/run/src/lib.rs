@@ -27,6 +27,7 @@ pub mod rung;
 pub mod runner;
 pub mod sla;
 pub mod target;
+mod token_length;
 pub mod units;
 pub mod validity;
 pub mod verification;

@@ -172,6 +172,7 @@ fn main() {
         input_tokens: TokenLength::fixed(64),
         output_tokens: TokenLength::fixed(16),
         streaming: true,
+        ..Workload::default()
     };
     for point in truth(&quick.spec, &workload, &[64, 128, 200], 1).unwrap() {
         let response = Duration::from_secs_f64(point.e2e.mean_ms / 1e3);

@@ -120,6 +120,7 @@ pub fn of(model: &str, instance: Option<&str>) -> Result<Preset, PresetError> {
             input_tokens: TokenLength::fixed(1_024),
             output_tokens: TokenLength::fixed(256),
             streaming: true,
+            ..Workload::default()
         },
         sla: Sla {
             terms: vec![
@@ -195,11 +196,12 @@ pub fn quick() -> Preset {
         },
         workload: Workload {
             input_tokens: TokenLength::fixed(64),
-            output_tokens: TokenLength {
+            output_tokens: TokenLength::Normal {
                 mean: 16,
                 stddev: 4.0,
             },
             streaming: true,
+            ..Workload::default()
         },
         sla: Sla {
             terms: vec![

@@ -2,9 +2,10 @@
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use rand_distr::{Distribution, LogNormal, Normal};
+use rand_distr::{Distribution, LogNormal};
 
-use plimsoll_run::workload::{TokenLength, Workload};
+use plimsoll_prompts::lengths;
+use plimsoll_run::workload::Workload;
 
 use crate::engine::Request;
 
@@ -53,27 +54,16 @@ pub(crate) fn mix(hash: u64, value: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-fn draw(length: TokenLength, rng: &mut StdRng) -> u32 {
-    if length.stddev <= 0.0 {
-        return length.mean;
-    }
-    match Normal::new(f64::from(length.mean), length.stddev) {
-        // Float to integer conversions saturate.
-        Ok(normal) => (normal.sample(rng).round() as u32).max(1),
-        Err(_) => length.mean,
-    }
-}
-
 /// The `index`th request of the rung with this seed: the same for equal arguments, unlike every other from its first
 /// block on.
 pub(crate) fn request(asking: &Asking, rung_seed: u64, index: u64, block_size: u32) -> Request {
     let workload = &asking.workload;
     let own = mix(rung_seed, index);
     let mut rng = StdRng::seed_from_u64(own);
-    let prompt_tokens = draw(workload.input_tokens, &mut rng);
+    let prompt_tokens = lengths::draw(&workload.input_tokens, &mut rng);
     let output_tokens = match asking.tail {
-        Some(tail) => tail.draw(workload.output_tokens.mean, &mut rng),
-        None => draw(workload.output_tokens, &mut rng),
+        Some(tail) => tail.draw(workload.output_tokens.mean_tokens(), &mut rng),
+        None => lengths::draw(&workload.output_tokens, &mut rng),
     };
     Request {
         id: index,
@@ -95,6 +85,7 @@ mod tests {
             input_tokens: "64:20".parse().unwrap(),
             output_tokens: "16:4".parse().unwrap(),
             streaming: true,
+            ..Workload::default()
         });
         assert_eq!(request(&workload, 7, 3, 16), request(&workload, 7, 3, 16));
         let mut hashes: Vec<u64> = (0..1_000)
@@ -116,6 +107,7 @@ mod tests {
             input_tokens: "64".parse().unwrap(),
             output_tokens: "200".parse().unwrap(),
             streaming: true,
+            ..Workload::default()
         });
         asking.tail = Some(HeavyTail {
             sigma: 0.8,

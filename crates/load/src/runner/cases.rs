@@ -18,6 +18,7 @@ fn workload() -> Workload {
         input_tokens: TokenLength::fixed(7),
         output_tokens: TokenLength::fixed(3),
         streaming: true,
+        ..Workload::default()
     }
 }
 

@@ -30,6 +30,7 @@ pub fn workload(input: u32, output: u32) -> Workload {
         input_tokens: TokenLength::fixed(input),
         output_tokens: TokenLength::fixed(output),
         streaming: true,
+        ..Workload::default()
     }
 }
 

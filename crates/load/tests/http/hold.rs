@@ -79,12 +79,13 @@ fn prompts_are_new_in_every_rung_of_a_sweep() {
 fn lengths_follow_the_workloads_distribution() {
     let server = server(Script::default());
     let workload = Workload {
-        input_tokens: TokenLength {
+        input_tokens: TokenLength::Normal {
             mean: 60,
             stddev: 10.0,
         },
-        output_tokens: TokenLength { mean: 8, stddev: 3.0 },
+        output_tokens: TokenLength::Normal { mean: 8, stddev: 3.0 },
         streaming: true,
+        ..Workload::default()
     };
     let evidence = measure(
         prepared(&at(server.url()), &workload),

@@ -52,6 +52,7 @@ fn workload() -> Workload {
         input_tokens: TokenLength::fixed(1),
         output_tokens: TokenLength::fixed(1),
         streaming: true,
+        ..Workload::default()
     }
 }
 

@@ -41,6 +41,7 @@ pub fn run() -> Run {
         input_tokens: TokenLength::fixed(1024),
         output_tokens: TokenLength::fixed(256),
         streaming: true,
+        ..Workload::default()
     };
     Run {
         schema: SCHEMA.to_owned(),

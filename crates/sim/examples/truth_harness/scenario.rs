@@ -64,6 +64,7 @@ impl Scenario {
             input_tokens: TokenLength::fixed(256),
             output_tokens: TokenLength::fixed(128),
             streaming: true,
+            ..Workload::default()
         };
         // Every level a search is likely to ask for, within 6 % of its neighbours, and finer where it matters.
         let mut levels: Vec<u32> = (0..)

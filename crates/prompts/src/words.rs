@@ -2,9 +2,33 @@
 //!
 //! Common short English words: with a space before them nearly every tokenizer has one token for each.
 
+use rand::RngExt;
+use rand::rngs::StdRng;
+
+use crate::seed::Which;
+
+/// A prompt of exactly so many words.
+#[must_use]
+pub fn of_words(which: Which, words: u32) -> String {
+    synthetic(&mut which.generator(), words)
+}
+
+/// A text of exactly so many words, drawn at random.
+#[must_use]
+pub fn synthetic(generator: &mut StdRng, words: u32) -> String {
+    let mut text = String::with_capacity(words as usize * 6);
+    for at in 0..words {
+        if at > 0 {
+            text.push(' ');
+        }
+        text.push_str(WORDS[generator.random_range(0..WORDS.len())]);
+    }
+    text
+}
+
 /// All different, lower case, ASCII letters only.
 #[rustfmt::skip]
-pub(crate) const WORDS: [&str; 768] = [
+pub const WORDS: [&str; 768] = [
     "the", "of", "and", "to", "in", "is", "it", "you", "that", "he", "was", "for", "on", "are", "with",
     "as", "his", "they", "at", "be", "this", "have", "from", "or", "one", "had", "by", "word", "but", "not",
     "what", "all", "were", "we", "when", "your", "can", "said", "there", "use", "an", "each", "which",
