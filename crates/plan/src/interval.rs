@@ -72,7 +72,8 @@ impl Batched {
     }
 
     /// Squared standard error of the mean over all values, by the ratio estimator: batches of unequal size weigh
-    /// by their size. `None` below two batches.
+    /// by their size. What neighbouring batches have in common counts twice, as in the variance of any sum (Bartlett's
+    /// estimate cut off at the first lag): a queue that drifts is longer than a batch. `None` below two batches.
     fn variance(&self) -> Option<f64> {
         let k = self.sums.len() as f64;
         if self.sums.len() < 2 {
@@ -83,12 +84,10 @@ impl Batched {
             .iter()
             .fold((0.0, 0.0), |total, batch| (total.0 + batch.0, total.1 + batch.1));
         let (mean, size) = (sum / count, count / k);
-        let squares: f64 = self
-            .sums
-            .iter()
-            .map(|(sum, count)| (sum - count * mean).powi(2))
-            .sum();
-        Some(squares / (k * (k - 1.0) * size * size))
+        let off: Vec<f64> = self.sums.iter().map(|(sum, count)| sum - count * mean).collect();
+        let squares: f64 = off.iter().map(|x| x * x).sum();
+        let neighbours: f64 = off.windows(2).map(|pair| pair[0] * pair[1]).sum();
+        Some((squares + 2.0 * neighbours.max(0.0)) / (k * (k - 1.0) * size * size))
     }
 
     /// 95 % interval of the mean over all values; never below zero.
@@ -199,8 +198,15 @@ mod tests {
         // s = 1.2910, standard error 0.6455, t(3) = 3.182.
         assert!((high.unwrap() - (2.5 + 3.182 * 0.6455)).abs() < 1e-3);
         assert!((low.unwrap() - (2.5 - 3.182 * 0.6455)).abs() < 1e-3);
-        let ratio = Batched::new(values.iter().copied().enumerate()).mean().unwrap();
+        // In an order in which neighbours have nothing in common.
+        let ratio = Batched::new([2.0, 4.0, 1.0, 3.0].into_iter().enumerate())
+            .mean()
+            .unwrap();
         assert!((ratio[1].unwrap() - high.unwrap()).abs() < 1e-9);
+        // Off the mean by -1.5, -0.5, 0.5, 1.5: squares 5, neighbours 0.75 - 0.25 + 0.75 = 1.25.
+        let drifting = Batched::new(values.into_iter().enumerate()).mean().unwrap();
+        let error = ((5.0 + 2.0 * 1.25) / 12.0_f64).sqrt();
+        assert!((drifting[1].unwrap() - (2.5 + 3.182 * error)).abs() < 1e-3);
     }
 
     /// Values that share a random offset within each block of `block`.

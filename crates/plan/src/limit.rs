@@ -9,6 +9,8 @@ use crate::estimate::{Estimate, estimate};
 use crate::levels::{Level, Standing, throughput};
 use crate::wording::{figure, percent};
 
+/// Standard errors in half a 95 % interval.
+const NORMAL: f64 = 1.96;
 /// Throughputs closer together than this cannot be told apart.
 const TIE: f64 = 0.02;
 
@@ -246,13 +248,28 @@ pub(crate) fn best(levels: &[Level], tokens: bool) -> Option<Best> {
     } else {
         String::new()
     };
+    // A level whose distance from a tie is within the noise of the two throughputs could be the answer of another run.
+    let noise = |level: &Level| level.rung.throughput.relative_se.unwrap_or(0.0);
+    let top = rates.iter().max_by(|a, b| a.1.total_cmp(&b.1))?.0;
+    let lowest = rates
+        .iter()
+        .find(|(level, rate)| {
+            let short = ((1.0 - TIE) * most / rate).ln();
+            short <= NORMAL * noise(level).hypot(noise(top))
+        })
+        .map_or(first.level, |(level, _)| level.level.min(first.level));
+    let doubt = if lowest < first.level {
+        format!(" {lowest} may do as well: its throughput misses that tie by less than the noise.")
+    } else {
+        String::new()
+    };
     Some(Best {
         concurrency: first.level,
-        interval: [Some(f64::from(first.level)), Some(f64::from(last.level))],
+        interval: [Some(f64::from(lowest)), Some(f64::from(last.level))],
         requests_per_s: first.rung.throughput.requests_per_s,
         output_tokens_per_s: first.rung.throughput.output_tokens_per_s,
         reason: format!(
-            "Of the levels that meet the SLA, {} has the largest throughput: {} {unit}.{tie}",
+            "Of the levels that meet the SLA, {} has the largest throughput: {} {unit}.{tie}{doubt}",
             first.level,
             figure(rate)
         ),
@@ -278,6 +295,22 @@ mod tests {
         rows.iter()
             .map(|(level, rate, ttft)| with_ttft(rung(*level, rate / 100.0, *rate), *ttft))
             .collect()
+    }
+
+    #[test]
+    fn a_near_tie_is_in_the_interval_of_the_best() {
+        let noisy = |rate_at_132: f64, se: f64| {
+            let mut rungs = rungs(&[(64, 3358.0, 20.0), (132, rate_at_132, 30.0), (194, 5742.0, 80.0)]);
+            for rung in &mut rungs {
+                rung.throughput.relative_se = Some(se);
+            }
+            let best = best(&levels(&rungs, &sla()), true).unwrap();
+            (best.concurrency, best.interval)
+        };
+        // 5,584 is 2.75 % below 5,742: no tie, but by less than 1.96 * sqrt(2) * 0.6 %.
+        assert_eq!(noisy(5584.0, 0.006), (194, [Some(132.0), Some(194.0)]));
+        assert_eq!(noisy(5584.0, 0.0001), (194, [Some(194.0), Some(194.0)]));
+        assert_eq!(noisy(5700.0, 0.0001), (132, [Some(132.0), Some(194.0)]));
     }
 
     #[test]

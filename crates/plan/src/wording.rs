@@ -1,6 +1,6 @@
 //! How numbers read in a sentence.
 
-/// Three significant digits, without an exponent and without trailing zeros after the point.
+/// Three significant digits, without an exponent and without trailing zeros after the point; thousands are set off.
 #[must_use]
 pub(crate) fn figure(value: f64) -> String {
     if !value.is_finite() {
@@ -16,8 +16,23 @@ pub(crate) fn figure(value: f64) -> String {
     if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     } else {
-        text
+        thousands(&text)
     }
+}
+
+/// A whole number with a comma before every three digits from the right.
+fn thousands(digits: &str) -> String {
+    let (sign, digits) = digits
+        .strip_prefix('-')
+        .map_or(("", digits), |digits| ("-", digits));
+    let mut text = String::from(sign);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// A share as a percentage of at most three digits.
@@ -33,7 +48,9 @@ mod tests {
     #[test]
     fn figures_have_three_digits() {
         assert_eq!(figure(7.9612), "7.96");
-        assert_eq!(figure(2823.4), "2823");
+        assert_eq!(figure(2823.4), "2,823");
+        assert_eq!(figure(-1_234_567.0), "-1,234,567");
+        assert_eq!(figure(999.6), "1,000");
         assert_eq!(figure(2.0), "2");
         assert_eq!(figure(0.01234), "0.0123");
         assert_eq!(figure(0.0), "0");
