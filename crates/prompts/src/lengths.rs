@@ -1,9 +1,93 @@
 //! Drawing token lengths, and reading them from a file.
 
-use plimsoll_run::workload::TokenLength;
+use plimsoll_run::workload::{Empirical, LONGEST, TokenLength};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use rand_distr::{Distribution, StandardNormal};
+
+use crate::error::{SourceError, shortened};
+use crate::file;
+
+/// Reads a token length as a person writes it: see [`TokenLength`], and `file:PATH` for a file of lengths.
+///
+/// # Errors
+/// One line: what is wrong, and how to write it.
+pub fn parse(text: &str) -> Result<TokenLength, String> {
+    match text.trim().strip_prefix("file:") {
+        Some(path) => read(path).map_err(|error| error.to_string()),
+        None => text
+            .parse()
+            .map_err(|error: plimsoll_run::workload::TokenLengthError| error.to_string()),
+    }
+}
+
+/// Reads a file of lengths: one a line, each with a weight after a comma where they are not alike. A first line without a
+/// number is a heading; lines that begin with `#` are passed over.
+///
+/// # Errors
+/// When it cannot be read or a line holds no length; the line is named.
+pub fn read(path: &str) -> Result<TokenLength, SourceError> {
+    let mut values = Vec::new();
+    let mut first = true;
+    file::for_each_line(path, |number, line| {
+        if line.starts_with('#') {
+            return Ok(true);
+        }
+        let (length, weight) = line.split_once([',', ';', '\t']).unwrap_or((line, "1"));
+        let (length, weight) = (unquoted(length), unquoted(weight));
+        if std::mem::take(&mut first) && length.parse::<f64>().is_err() && !length.is_empty() {
+            return Ok(true);
+        }
+        let wrong = |problem: String| SourceError::line(path, number, problem);
+        let tokens = length
+            .parse::<f64>()
+            .ok()
+            .filter(|tokens| tokens.fract() == 0.0 && (1.0..=f64::from(LONGEST)).contains(tokens))
+            .ok_or_else(|| {
+                wrong(format!(
+                    "`{}` is not a whole number of tokens from 1 to {LONGEST}",
+                    shortened(length)
+                ))
+            })?;
+        let weight = weight
+            .parse::<f64>()
+            .ok()
+            .filter(|weight| (0.0..=1e12).contains(weight))
+            .ok_or_else(|| wrong(format!("`{}` is not a weight from 0 to 1e12", shortened(weight))))?;
+        values.push((tokens as u32, weight));
+        Ok(true)
+    })?;
+    if values.is_empty() {
+        return Err(SourceError::nothing(path, "no length"));
+    }
+    Empirical::new(values)
+        .map(TokenLength::Empirical)
+        .map_err(|error| SourceError::unreadable(path, error))
+}
+
+fn unquoted(cell: &str) -> &str {
+    cell.trim().trim_matches('"').trim()
+}
+
+/// Many lengths in up to a hundred steps of equal weight, each with the mean of those in it, so that the mean of all stays
+/// what it is within a token; `None` of none.
+pub(crate) fn condensed(lengths: impl IntoIterator<Item = u32>) -> Option<TokenLength> {
+    const STEPS: usize = 100;
+    let mut sorted: Vec<u32> = lengths.into_iter().collect();
+    sorted.sort_unstable();
+    let values: Vec<(u32, f64)> = (0..STEPS)
+        .filter_map(|step| {
+            let of = &sorted[step * sorted.len() / STEPS..(step + 1) * sorted.len() / STEPS];
+            let sum: f64 = of.iter().copied().map(f64::from).sum();
+            // A mean of lengths is one.
+            (!of.is_empty()).then(|| ((sum / of.len() as f64).round() as u32, of.len() as f64))
+        })
+        .collect();
+    match values.as_slice() {
+        [(only, _)] => Some(TokenLength::Fixed(*only)),
+        _ => Empirical::new(values).map(TokenLength::Empirical).ok(),
+    }
+}
 
 /// Draws a length, at least 1.
 #[must_use]
@@ -112,6 +196,58 @@ mod tests {
             );
         }
         assert!(drawn("17", 10).iter().all(|x| *x == 17));
+    }
+
+    #[test]
+    fn files_of_lengths_are_read_and_bad_lines_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lengths.csv");
+        let file = path.to_str().unwrap();
+        for (bytes, expected) in [
+            ("5\n5\n7\n".as_bytes(), Ok("empirical:5@2,7")),
+            (
+                b"\xef\xbb\xbflength,weight\r\n10,3\r\n\r\n20,1\r\n",
+                Ok("empirical:10@3,20"),
+            ),
+            (b"# mine\n3;0.5\n4;0.25", Ok("empirical:3@0.5,4@0.25")),
+            (b"5\nx\n", Err("line 2: `x` is not a whole number")),
+            (b"5\n0\n", Err("line 2")),
+            (b"5\n-3\n", Err("line 2")),
+            (b"5\n1e400\n", Err("line 2")),
+            (b"5\nnan\n", Err("line 2")),
+            (b"5,nan\n", Err("line 1: `nan` is not a weight")),
+            (b"5\n2.5\n", Err("line 2")),
+            (b"\n\n", Err("no length")),
+            (b"", Err("there is nothing in it")),
+            (b"5\n\xff\xfe\x00\n", Err("line 2: it is not UTF-8")),
+        ] {
+            std::fs::write(&path, bytes).unwrap();
+            match (parse(&format!("file:{file}")), expected) {
+                (Ok(length), Ok(expected)) => assert_eq!(length.to_string(), expected),
+                (Err(error), Err(expected)) => assert!(error.contains(expected), "{expected}: {error}"),
+                (got, _) => panic!("{bytes:?}: {got:?}"),
+            }
+        }
+        assert!(
+            parse("file:/nowhere/at/all")
+                .unwrap_err()
+                .contains("/nowhere/at/all")
+        );
+        assert!(
+            parse(&format!("file:{}", folder.path().display()))
+                .unwrap_err()
+                .contains("not a file")
+        );
+    }
+
+    #[test]
+    fn condensed_lengths_keep_their_mean() {
+        let many = condensed((1..=10_000).map(|n| n * n % 7919 + 1)).unwrap();
+        let exact = (1..=10_000_u64).map(|n| (n * n % 7919 + 1) as f64).sum::<f64>() / 1e4;
+        assert!((many.mean() - exact).abs() < 0.5, "{} {exact}", many.mean());
+        assert_eq!(condensed([7]), Some(TokenLength::Fixed(7)));
+        assert_eq!(condensed([5, 5, 5]).unwrap().mean(), 5.0);
+        assert_eq!(condensed([]), None);
     }
 
     #[test]

@@ -4,12 +4,28 @@
 //! workload wants them to be.
 
 mod calibration;
+mod dataset;
+mod error;
+mod file;
 pub mod lengths;
+mod outline;
+mod prefix;
+mod prompts;
 mod request;
+mod rows;
 mod seed;
+mod table;
+mod talk;
+pub mod trace;
 mod words;
 
 pub use calibration::Calibration;
+pub use dataset::{Dataset, DatasetFormat, DatasetFormatError, DatasetOptions};
+pub use error::SourceError;
+pub use outline::{Outline, Part};
+pub use prefix::prefix_of;
+pub use prompts::{Prompts, RungPrompts, SlotPrompts};
 pub use request::{Drawn, Role, Turn};
+pub use rows::{Loaded, Rows, load_dataset, load_trace};
 pub use seed::{Which, mix};
 pub use words::{WORDS, of_words, synthetic};
