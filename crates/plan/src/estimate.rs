@@ -165,10 +165,13 @@ struct Fit {
 /// than their errors allow, the error grows accordingly.
 fn fit(near: &[Reading], origin: f64) -> Option<Fit> {
     let (mut w, mut wx, mut wy, mut wxx, mut wxy) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    // A rung's own error is itself known only roughly, from a score of batches: half of it is taken from its neighbours, so
+    // that no rung weighs much because it happened to look quiet.
+    let pooled = near.iter().map(|(.., error)| error * error).sum::<f64>() / near.len().max(1) as f64;
     let weighted = |&(x, y, error): &Reading| {
         let d = x - origin;
         let bend = BEND * d * d;
-        (1.0 / (error * error + bend * bend), d, y)
+        (1.0 / ((error * error + pooled) / 2.0 + bend * bend), d, y)
     };
     for (weight, d, y) in near.iter().map(weighted) {
         w += weight;
