@@ -1,10 +1,11 @@
 //! Calibration: how many words make a prompt of the asked length by the server's own count.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_prompts::{Calibration, Which, of_words};
+use plimsoll_prompts::{Calibration, Drawn, Prompts, Role, Rows, Turn, Which, of_words};
 use plimsoll_run::request::RequestRecord;
-use plimsoll_run::workload::Workload;
+use plimsoll_run::workload::{SharedPrefix, TokenLength, Workload};
 
 use crate::ask::Asker;
 use crate::error::PrepareError;
@@ -24,6 +25,8 @@ pub(crate) struct Calibrated {
     pub notes: Vec<String>,
     /// The reply to one request of the workload's mean lengths.
     pub full: RequestRecord,
+    /// Its length asked for, tokens.
+    pub output_asked: u32,
 }
 
 /// Calibrates. `first` is the reply to the capability probe, of [`crate::capability::WORDS`] words.
@@ -31,6 +34,7 @@ pub(crate) async fn calibrate(
     asker: &mut Asker<'_>,
     shape: &Shape,
     workload: &Workload,
+    rows: Option<&Arc<Rows>>,
     seed: u64,
     first: &RequestRecord,
 ) -> Result<Calibrated, PrepareError> {
@@ -38,6 +42,7 @@ pub(crate) async fn calibrate(
     let mut rounds = Rounds {
         asker,
         shape,
+        prefix_tokens: workload.shared_prefix.map_or(0, |prefix| prefix.tokens),
         seed,
         nth: 0,
         probe: first.ended.saturating_sub(first.sent),
@@ -49,10 +54,10 @@ pub(crate) async fn calibrate(
     let at_few = match first.input_tokens {
         Some(tokens) => Some(tokens),
         // A stream without usage: the same question not streamed may bring it.
-        None => rounds.count(few).await?,
+        None => rounds.count(few, Calibration::UNKNOWN).await?,
     };
     let at_many = match at_few {
-        Some(_) => rounds.count(many).await?,
+        Some(_) => rounds.count(many, Calibration::UNKNOWN).await?,
         None => None,
     };
     let mut points = match (at_few, at_many) {
@@ -77,8 +82,23 @@ pub(crate) async fn calibrate(
     let mut calibration = calibration.unwrap_or(Calibration::UNKNOWN);
 
     // The first check is a request of the whole workload, so that it also shows one response time.
-    let full = rounds.full(calibration.words(asked), workload).await?;
-    if let Some(points) = points {
+    let typical = rounds.typical(workload, rows, calibration);
+    let full = rounds
+        .full(&typical.turns, typical.output_tokens, FIT_ONE)
+        .await?;
+    if let Some(Rows::Dataset(_)) = rows.map(Arc::as_ref) {
+        let bytes: usize = typical.turns.iter().map(|turn| turn.text.len()).sum();
+        match full.input_tokens.filter(|_| points.is_some()) {
+            Some(tokens) => {
+                let own = (f64::from(tokens) - calibration.overhead).max(1.0);
+                // From 20 bytes a token to four tokens a byte: beyond lies no tokenizer.
+                calibration.per_byte = (own / bytes.max(1) as f64).clamp(0.05, 4.0);
+            }
+            None => {
+                notes.push("lengths of the dataset's texts are estimates of four bytes a token".to_owned())
+            }
+        }
+    } else if let Some(points) = points {
         let mut checked = (calibration.words(asked), full.input_tokens);
         let mut round = 0;
         while let (words, Some(tokens)) = checked {
@@ -100,10 +120,15 @@ pub(crate) async fn calibrate(
             calibration = better;
             round += 1;
             let words = calibration.words(asked);
-            checked = (words, rounds.count(words).await?);
+            checked = (words, rounds.count(words, calibration).await?);
         }
     }
-    if calibration.words(asked) < 3 {
+    if let Some(conversation) = workload.conversation {
+        // The last turn is the longest: whether it fits is found out before any load.
+        let last = rounds.last_turn(workload, rows, calibration, conversation.turns);
+        rounds.full(&last.turns, last.output_tokens, FIT_ALL).await?;
+    }
+    if rows.is_none() && calibration.words(asked) < 3 {
         notes.push(
             "prompts of so few words cannot all be different: a prefix cache may answer some".to_owned(),
         );
@@ -112,6 +137,7 @@ pub(crate) async fn calibrate(
         calibration,
         notes,
         full,
+        output_asked: typical.output_tokens,
     })
 }
 
@@ -143,9 +169,34 @@ fn refit(low: (u32, u32), checked: (u32, u32), before: Calibration) -> Calibrati
     }
 }
 
+/// What to do about a request that is refused for its length.
+const FIT_ONE: &str = "check that --input-tokens and --output-tokens together fit into the model's context";
+const FIT_ALL: &str =
+    "check that all --turns of a conversation with their replies fit into the model's context";
+
+/// A workload whose requests are all of its mean lengths.
+fn alike(workload: &Workload) -> Workload {
+    Workload {
+        input_tokens: TokenLength::Fixed(workload.input_tokens.mean_tokens()),
+        output_tokens: TokenLength::Fixed(workload.output_tokens.mean_tokens()),
+        shared_prefix: workload
+            .shared_prefix
+            .map(|prefix| SharedPrefix { share: 0.0, ..prefix }),
+        ..workload.clone()
+    }
+}
+
+/// The rows to draw a typical request from: those of a trace stand for their mean.
+fn texts(rows: Option<&Arc<Rows>>) -> Option<Arc<Rows>> {
+    rows.filter(|rows| matches!(rows.as_ref(), Rows::Dataset(_)))
+        .map(Arc::clone)
+}
+
 struct Rounds<'a, 'b> {
     asker: &'a mut Asker<'b>,
     shape: &'a Shape,
+    /// Tokens of every prompt that stand in a system message.
+    prefix_tokens: u32,
     seed: u64,
     nth: u64,
     /// How long the capability probe took.
@@ -153,32 +204,91 @@ struct Rounds<'a, 'b> {
 }
 
 impl Rounds<'_, '_> {
-    fn prompt(&mut self, words: u32) -> String {
+    fn which(&mut self) -> Which {
         self.nth += 1;
-        of_words(
-            Which {
-                seed: self.seed,
-                rung: 0,
-                slot: 1,
-                nth: self.nth,
-            },
-            words,
-        )
+        Which {
+            seed: self.seed,
+            rung: 0,
+            slot: 1,
+            nth: self.nth,
+        }
+    }
+
+    /// A request of the workload's mean lengths, the first of a conversation; of a dataset one of its own.
+    fn typical(&mut self, workload: &Workload, rows: Option<&Arc<Rows>>, calibration: Calibration) -> Drawn {
+        let single = Workload {
+            conversation: None,
+            ..alike(workload)
+        };
+        self.draw(&single, rows, calibration, 1)
+    }
+
+    /// The last turn of a conversation of such requests.
+    fn last_turn(
+        &mut self,
+        workload: &Workload,
+        rows: Option<&Arc<Rows>>,
+        calibration: Calibration,
+        turns: u32,
+    ) -> Drawn {
+        self.draw(&alike(workload), rows, calibration, turns)
+    }
+
+    /// The longest of so many requests.
+    fn draw(
+        &mut self,
+        workload: &Workload,
+        rows: Option<&Arc<Rows>>,
+        calibration: Calibration,
+        of: u32,
+    ) -> Drawn {
+        let prompts = Arc::new(Prompts::new(workload, texts(rows), calibration, self.seed));
+        let rung = prompts.rung(0);
+        let mut longest = rung.alone(self.which().hash());
+        for _ in 1..of {
+            let next = rung.alone(self.which().hash());
+            if next.input_tokens > longest.input_tokens {
+                longest = next;
+            }
+        }
+        longest.drawn(calibration)
     }
 
     /// The server's count of a prompt of so many words, by a request for one token.
-    async fn count(&mut self, words: u32) -> Result<Option<u32>, PrepareError> {
-        let body = self.shape.whole().template().body(&self.prompt(words), 1);
+    async fn count(&mut self, words: u32, calibration: Calibration) -> Result<Option<u32>, PrepareError> {
+        let text = of_words(self.which(), words);
+        // Where requests have a system message, so has this one.
+        let prefix = match self.prefix_tokens {
+            0 => 0,
+            tokens => calibration.words_of_part(tokens).min(words.saturating_sub(1)),
+        };
+        let split = text.match_indices(' ').nth((prefix as usize).wrapping_sub(1));
+        let turns = match split.filter(|_| prefix > 0) {
+            Some((at, _)) => vec![
+                Turn {
+                    role: Role::System,
+                    text: text[..at].into(),
+                },
+                Turn::user(&text[at + 1..]),
+            ],
+            None => vec![Turn::user(text)],
+        };
+        let body = self.shape.whole().template().body(&turns, 1);
         let within = self.patience(words, 1);
         let reply = self.asker.generate(&body, within, true).await?;
         Ok(reply.record.input_tokens.filter(|_| reply.answer.ok()))
     }
 
-    /// One request of the workload's mean lengths.
-    async fn full(&mut self, words: u32, workload: &Workload) -> Result<RequestRecord, PrepareError> {
-        let output = workload.output_tokens.mean_tokens();
-        let body = self.shape.template().body(&self.prompt(words), output);
-        let within = self.patience(words, output);
+    /// One request of the workload's kind.
+    async fn full(
+        &mut self,
+        turns: &[Turn],
+        output: u32,
+        remedy: &'static str,
+    ) -> Result<RequestRecord, PrepareError> {
+        let body = self.shape.template().body(turns, output);
+        let bytes: usize = turns.iter().map(|turn| turn.text.len()).sum();
+        let within = self.patience(u32::try_from(bytes / 5).unwrap_or(u32::MAX), output);
         let reply = self.asker.generate(&body, within, true).await?;
         let url = self.asker.line.endpoint.url();
         match &reply.record.failure {
@@ -187,7 +297,7 @@ impl Rounds<'_, '_> {
                 url,
                 status: reply.answer.status,
                 message: reply.answer.message(self.asker.line),
-                remedy: "check that --input-tokens and --output-tokens together fit into the model's context",
+                remedy,
             }),
             Some(failure) => Err(PrepareError::Failed {
                 url,

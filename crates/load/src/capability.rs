@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_prompts::{Which, of_words};
+use plimsoll_prompts::{Turn, Which, of_words};
 use plimsoll_run::request::{FailureClass, RequestRecord};
 
 use crate::ask::{Answer, Asker, Reply};
@@ -43,7 +43,9 @@ pub(crate) async fn probe(
             slot: 0,
             nth: attempt,
         };
-        let body = shape.template().body(&of_words(which, WORDS), OUTPUT);
+        let body = shape
+            .template()
+            .body(&[Turn::user(of_words(which, WORDS))], OUTPUT);
         asker.generate(&body, within, false).await
     };
     let mut named = Vec::new();

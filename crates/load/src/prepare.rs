@@ -1,8 +1,9 @@
 //! Before any load: is the endpoint ready, what is it, what does it take, and how does it count?
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_prompts::Calibration;
+use plimsoll_prompts::{Calibration, Rows};
 use plimsoll_run::target::Target;
 use plimsoll_run::workload::Workload;
 use sha2::{Digest, Sha256};
@@ -33,6 +34,7 @@ pub struct Prepared {
     pub(crate) line: Line,
     pub(crate) shape: Shape,
     pub(crate) calibration: Calibration,
+    pub(crate) rows: Option<Arc<Rows>>,
 }
 
 /// Checks that the endpoint is ready, finds its model, probes what it takes and calibrates the prompts. Blocks.
@@ -43,6 +45,19 @@ pub struct Prepared {
 /// # Errors
 /// When the endpoint cannot be measured: one line that names cause and remedy.
 pub fn prepare(options: &TargetOptions, workload: &Workload, seed: u64) -> Result<Prepared, PrepareError> {
+    prepare_from(options, workload, None, seed)
+}
+
+/// The same with the rows of the workload's source, which are then what is sent.
+///
+/// # Errors
+/// As [`prepare`].
+pub fn prepare_from(
+    options: &TargetOptions,
+    workload: &Workload,
+    rows: Option<Arc<Rows>>,
+    seed: u64,
+) -> Result<Prepared, PrepareError> {
     let began = Instant::now();
     let line = Line::new(options, RESOLVE)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -50,13 +65,14 @@ pub fn prepare(options: &TargetOptions, workload: &Workload, seed: u64) -> Resul
         .build()
         .map_err(|error| PrepareError::Client(error.to_string()))?;
     // A LocalSet for the side tasks of HTTP/2.
-    tokio::task::LocalSet::new().block_on(&runtime, all(line, options, workload, seed, began))
+    tokio::task::LocalSet::new().block_on(&runtime, all(line, options, workload, rows, seed, began))
 }
 
 async fn all(
     line: Line,
     options: &TargetOptions,
     workload: &Workload,
+    rows: Option<Arc<Rows>>,
     seed: u64,
     began: Instant,
 ) -> Result<Prepared, PrepareError> {
@@ -95,7 +111,15 @@ async fn all(
         .await
         .map_err(|error| with_models(error, &introduction))?;
     notes.extend(found.notes);
-    let calibrated = calibrate(&mut asker, &found.shape, workload, seed, &found.reply).await?;
+    let calibrated = calibrate(
+        &mut asker,
+        &found.shape,
+        workload,
+        rows.as_ref(),
+        seed,
+        &found.reply,
+    )
+    .await?;
     notes.extend(calibrated.notes);
     let full = &calibrated.full;
     if full.output_tokens.is_none() || full.output_estimated {
@@ -105,11 +129,11 @@ async fn all(
             "the endpoint gives no usage: reply tokens are not known".to_owned()
         });
     } else if let Some(tokens) = full.output_tokens
-        && f64::from(tokens) < 0.9 * workload.output_tokens.mean()
+        && f64::from(tokens) < 0.9 * f64::from(calibrated.output_asked)
     {
         notes.push(format!(
             "a reply had {tokens} tokens where {} were asked: the endpoint does not hold replies to their length",
-            workload.output_tokens.mean_tokens()
+            calibrated.output_asked
         ));
     }
     let first_response = full.last_token.unwrap_or(full.ended).saturating_sub(full.sent);
@@ -143,6 +167,7 @@ async fn all(
         line,
         shape,
         calibration,
+        rows,
     })
 }
 

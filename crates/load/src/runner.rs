@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use plimsoll_plan::conduct::{Conduct, Step};
+use plimsoll_prompts::Prompts;
 use plimsoll_run::evidence::{ClientHealth, Evidence, StopReason, Window};
 use plimsoll_run::rung::ServerSide;
 use plimsoll_run::runner::{Phase, Progress, Rung, Runner, RunnerError, Stop, Watch};
@@ -32,6 +33,7 @@ const LONGEST_INTERRUPTED_DRAIN: Duration = Duration::from_secs(10);
 /// Drives real traffic to a real endpoint, in wall time.
 #[derive(Debug)]
 pub struct HttpRunner {
+    prompts: Arc<Prompts>,
     orders: Orders,
     threads: usize,
 }
@@ -43,17 +45,26 @@ impl HttpRunner {
     /// # Errors
     /// None at present; the load threads are started by each rung.
     pub fn new(prepared: Prepared, workload: Workload, seed: u64) -> Result<Self, PrepareError> {
+        let prompts = Arc::new(Prompts::new(&workload, prepared.rows, prepared.calibration, seed));
         Ok(HttpRunner {
             orders: Orders {
                 template: prepared.shape.template(),
                 line: prepared.line,
-                workload,
-                calibration: prepared.calibration,
+                prompts: prompts.rung(0),
                 seed,
                 rung: 0,
             },
+            prompts,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         })
+    }
+}
+
+impl HttpRunner {
+    /// What to know of the prompts that were sent up to now, one sentence each: a dataset that was used up, and the like.
+    #[must_use]
+    pub fn prompt_warnings(&self) -> Vec<String> {
+        self.prompts.warnings()
     }
 }
 
@@ -142,6 +153,7 @@ impl HttpRunner {
         let board = Arc::new(Board::new(rung.level, threads));
         let orders = Arc::new(Orders {
             rung: rung.order,
+            prompts: self.prompts.rung(rung.order),
             ..self.orders.clone()
         });
         let (stop, stopped) = watch::channel(false);

@@ -1,6 +1,7 @@
 //! The shape of a request: which fields the endpoint takes, and the body made of them.
 
 use bytes::Bytes;
+use plimsoll_prompts::Turn;
 use plimsoll_run::target::Dialect;
 
 /// The optional fields of a request, in the order in which they are given up when the endpoint refuses without
@@ -100,12 +101,11 @@ impl Shape {
         if let Some(model) = &self.model {
             head.push_str(&format!("\"model\":{},", serde_json::Value::from(model.as_str())));
         }
-        let (before, after) = match self.dialect {
-            Dialect::OpenaiChat => ("\"messages\":[{\"role\":\"user\",\"content\":\"", "\"}]"),
-            Dialect::OpenaiCompletions => ("\"prompt\":\"", "\""),
-        };
-        head.push_str(before);
-        let mut middle = String::from(after);
+        head.push_str(match self.dialect {
+            Dialect::OpenaiChat => "\"messages\":",
+            Dialect::OpenaiCompletions => "\"prompt\":",
+        });
+        let mut middle = String::new();
         if self.stream {
             middle.push_str(",\"stream\":true");
         }
@@ -120,6 +120,7 @@ impl Shape {
         }
         middle.push_str(&format!(",\"{}\":", self.limit_field()));
         Template {
+            dialect: self.dialect,
             head,
             middle,
             min_tokens: self.has(Field::MinTokens),
@@ -130,18 +131,42 @@ impl Shape {
 /// A body with gaps for the prompt and the length of the reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Template {
+    dialect: Dialect,
     head: String,
     middle: String,
     min_tokens: bool,
 }
 
 impl Template {
-    /// The body for a prompt of lower-case words, which need no escaping.
-    pub(crate) fn body(&self, prompt: &str, output_tokens: u32) -> Bytes {
+    /// The body for these turns.
+    pub(crate) fn body(&self, turns: &[Turn], output_tokens: u32) -> Bytes {
         use std::fmt::Write;
-        let mut body = String::with_capacity(self.head.len() + prompt.len() + self.middle.len() + 64);
+        let length: usize = turns.iter().map(|turn| turn.text.len() + 64).sum();
+        let mut body = String::with_capacity(self.head.len() + length + self.middle.len() + 64);
         body.push_str(&self.head);
-        body.push_str(prompt);
+        match self.dialect {
+            Dialect::OpenaiChat => {
+                for (at, turn) in turns.iter().enumerate() {
+                    body.push_str(if at == 0 { "[" } else { "," });
+                    body.push_str("{\"role\":\"");
+                    body.push_str(turn.role.name());
+                    body.push_str("\",\"content\":\"");
+                    escape(&turn.text, &mut body);
+                    body.push_str("\"}");
+                }
+                body.push(']');
+            }
+            Dialect::OpenaiCompletions => {
+                body.push('"');
+                for (at, turn) in turns.iter().enumerate() {
+                    if at > 0 {
+                        body.push_str("\\n\\n");
+                    }
+                    escape(&turn.text, &mut body);
+                }
+                body.push('"');
+            }
+        }
         body.push_str(&self.middle);
         // Writing to a string cannot fail.
         let _ = write!(body, "{output_tokens}");
@@ -153,14 +178,36 @@ impl Template {
     }
 }
 
+/// Writes a text as the inside of a JSON string.
+fn escape(text: &str, body: &mut String) {
+    use std::fmt::Write;
+    let mut from = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        // Every byte of a character beyond ASCII is above these.
+        if byte >= b' ' && byte != b'"' && byte != b'\\' {
+            continue;
+        }
+        body.push_str(&text[from..at]);
+        from = at + 1;
+        // Writing to a string cannot fail.
+        let _ = match byte {
+            b'"' | b'\\' => write!(body, "\\{}", char::from(byte)),
+            b'\n' => body.write_str("\\n"),
+            _ => write!(body, "\\u{byte:04x}"),
+        };
+    }
+    body.push_str(&text[from..]);
+}
+
 #[cfg(test)]
 mod tests {
+    use plimsoll_prompts::Role;
     use serde_json::json;
 
     use super::*;
 
     fn body(shape: &Shape) -> serde_json::Value {
-        serde_json::from_slice(&shape.template().body("one two", 5)).unwrap()
+        serde_json::from_slice(&shape.template().body(&[Turn::user("one two")], 5)).unwrap()
     }
 
     #[test]
@@ -180,5 +227,35 @@ mod tests {
             json!({"prompt": "one two", "cache_prompt": false, "max_completion_tokens": 5})
         );
         assert_eq!(body(&chat.whole()).get("stream"), None);
+    }
+
+    #[test]
+    fn turns_of_any_text_arrive_as_they_are() {
+        let hostile = "a \"b\" \\ \u{1}\t\r\n\u{7f} \u{2028} 🌊 \u{0}";
+        let turns = [
+            Turn {
+                role: Role::System,
+                text: hostile.into(),
+            },
+            Turn::user("one"),
+            Turn {
+                role: Role::Assistant,
+                text: "uno".into(),
+            },
+            Turn::user(""),
+        ];
+        let sent = |dialect| -> serde_json::Value {
+            let shape = Shape::full(dialect, None, false, false);
+            serde_json::from_slice(&shape.template().body(&turns, 5)).unwrap()
+        };
+        assert_eq!(
+            sent(Dialect::OpenaiChat)["messages"],
+            json!([{"role": "system", "content": hostile}, {"role": "user", "content": "one"},
+                   {"role": "assistant", "content": "uno"}, {"role": "user", "content": ""}])
+        );
+        assert_eq!(
+            sent(Dialect::OpenaiCompletions)["prompt"],
+            json!(format!("{hostile}\n\none\n\nuno\n\n"))
+        );
     }
 }

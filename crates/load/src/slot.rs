@@ -10,9 +10,8 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use plimsoll_prompts::{Calibration, Which};
+use plimsoll_prompts::{Outline, RungPrompts, SlotPrompts, Which};
 use plimsoll_run::request::{FailureClass, RequestRecord};
-use plimsoll_run::workload::Workload;
 
 use crate::backoff::{Backoff, retry_after};
 use crate::board::Board;
@@ -20,7 +19,6 @@ use crate::connect::Wire;
 use crate::exchange::exchange;
 use crate::flight::{Buffers, Ending, Flight, Tail};
 use crate::line::Line;
-use crate::prompt;
 use crate::reader::Landed;
 use crate::shape::Template;
 
@@ -29,8 +27,7 @@ use crate::shape::Template;
 pub(crate) struct Orders {
     pub line: Line,
     pub template: Template,
-    pub workload: Workload,
-    pub calibration: Calibration,
+    pub prompts: Arc<RungPrompts>,
     pub seed: u64,
     pub rung: u32,
 }
@@ -67,17 +64,27 @@ impl Crew {
         self.origin.elapsed()
     }
 
-    fn draw(&self, slot: u32, nth: u64) -> Ready {
-        let orders = &self.orders;
-        let which = Which {
-            seed: orders.seed,
-            rung: orders.rung,
+    /// A number that no other prompt of the run has.
+    fn id(&self, slot: u32, nth: u64) -> u64 {
+        Which {
+            seed: self.orders.seed,
+            rung: self.orders.rung,
             slot,
             nth,
-        };
-        let drawn = prompt::draw(which, &orders.workload, orders.calibration);
+        }
+        .hash()
+    }
+
+    /// A request by itself.
+    fn draw(&self, nth: u64) -> Ready {
+        self.write(self.orders.prompts.alone(self.id(0, nth)))
+    }
+
+    fn write(&self, outline: Outline) -> Ready {
+        let orders = &self.orders;
+        let drawn = outline.drawn(orders.prompts.calibration());
         Ready {
-            body: orders.template.body(&drawn.turns[0].text, drawn.output_tokens),
+            body: orders.template.body(&drawn.turns, drawn.output_tokens),
             input_tokens: drawn.input_tokens,
             output_tokens: drawn.output_tokens,
         }
@@ -129,9 +136,15 @@ pub(crate) async fn run(crew: Rc<Crew>, slot: u32, start: Duration) {
     let mut kept = Kept::default();
     let mut backoff = Backoff::default();
     let mut nth = 0;
-    let mut ready = crew.draw(slot, nth);
+    let mut id = || {
+        nth += 1;
+        crew.id(slot, nth)
+    };
+    let mut prompts = SlotPrompts::new(&crew.orders.prompts);
+    prompts.look_ahead(start, &mut id);
     let mut scheduled = start;
     while crew.board.issuing() {
+        let ready = crew.write(prompts.next(crew.now(), &mut id));
         let now = crew.now();
         let mut record = RequestRecord::begun(0, slot, scheduled, now);
         record.input_asked = ready.input_tokens;
@@ -143,20 +156,18 @@ pub(crate) async fn run(crew: Rc<Crew>, slot: u32, start: Duration) {
             flight: Some(Flight::new(record, buffers, crew.origin)),
             slot,
         };
-        nth += 1;
-        let body = std::mem::replace(&mut ready, Ready::nothing()).body;
-        let mut next = None;
         let Some(flight) = &mut airborne.flight else { break };
-        let ending = fly(&crew, &mut kept, body, flight, &mut || {
-            next = Some(crew.draw(slot, nth));
+        let ending = fly(&crew, &mut kept, ready.body, flight, &mut || {
+            prompts.look_ahead(crew.now(), &mut id);
         })
         .await;
         flight.record.ended = crew.now();
         let took = flight.record.ended.saturating_sub(flight.record.sent);
-        let wait = wait(&mut backoff, flight, &ending, took);
+        let well = well(flight, &ending);
+        let wait = wait(&mut backoff, flight, well, took);
+        prompts.ended(flight.record.ended, well);
         airborne.land(ending);
         drop(airborne);
-        ready = next.unwrap_or_else(|| crew.draw(slot, nth));
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }
@@ -164,14 +175,18 @@ pub(crate) async fn run(crew: Rc<Crew>, slot: u32, start: Duration) {
     }
 }
 
-/// How long to wait before the next request: nothing after one that looks well.
-fn wait(backoff: &mut Backoff, flight: &Flight, ending: &Ending, took: Duration) -> Duration {
+/// Whether a request looks well as far as its bytes tell.
+fn well(flight: &Flight, ending: &Ending) -> bool {
     let status = flight.record.status.unwrap_or(0);
     // An error inside a 200 stream has no finish reason either. A reply that is not a stream says by its status.
     let unfinished = flight.tail == Tail::Open && !flight.buffers.marks.is_empty();
     // What breaks after the last word takes nothing from a reply, as in its verdict.
     let broken = matches!(ending, Ending::Failed(..)) && flight.tail < Tail::Counted;
-    let well = (200..300).contains(&status) && !unfinished && !broken;
+    (200..300).contains(&status) && !unfinished && !broken
+}
+
+/// How long to wait before the next request: nothing after one that looks well.
+fn wait(backoff: &mut Backoff, flight: &Flight, well: bool, took: Duration) -> Duration {
     if well {
         backoff.reset();
         return Duration::ZERO;
@@ -179,7 +194,7 @@ fn wait(backoff: &mut Backoff, flight: &Flight, ending: &Ending, took: Duration)
     let asked = flight
         .head
         .as_ref()
-        .filter(|_| matches!(status, 429 | 503))
+        .filter(|_| matches!(flight.record.status, Some(429 | 503)))
         .and_then(|head| retry_after(&head.headers));
     backoff.after(took, asked)
 }
@@ -292,7 +307,8 @@ mod tests {
             flight.record.status = Some(200);
             flight.tail = tail;
             let cut = Ending::Failed(FailureClass::Body, "cut".to_owned());
-            wait(&mut Backoff::default(), &flight, &cut, Duration::ZERO)
+            let well = well(&flight, &cut);
+            wait(&mut Backoff::default(), &flight, well, Duration::ZERO)
         };
         assert_eq!(wait_after(Tail::Counted), Duration::ZERO);
         assert_eq!(wait_after(Tail::Done), Duration::ZERO);

@@ -113,6 +113,7 @@ impl HttpRunner {
         let board = Arc::new(Board::new(slots, threads));
         let orders = Arc::new(Orders {
             rung: plan.order,
+            prompts: self.prompts.rung(plan.order),
             ..self.orders.clone()
         });
         let bounds = Arc::new(Bounds {

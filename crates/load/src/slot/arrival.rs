@@ -96,7 +96,7 @@ pub(crate) async fn send_all(
 ) {
     let places = Rc::new(RefCell::new(Places::default()));
     let mut next = crew.thread as u64;
-    let mut ready = crew.draw(0, next);
+    let mut ready = crew.draw(next);
     while let Some(arrival) = due.recv().await {
         next += threads as u64;
         let request = one(
@@ -109,7 +109,7 @@ pub(crate) async fn send_all(
         tokio::task::spawn_local(request);
         // The task just spawned goes first: drawing a prompt can wait.
         tokio::task::yield_now().await;
-        ready = crew.draw(0, next);
+        ready = crew.draw(next);
     }
 }
 
