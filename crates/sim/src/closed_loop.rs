@@ -8,8 +8,10 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::time::Duration;
 
-use crate::engine::{Engine, Step, SubmitError};
-use crate::prompts::{self, Asking};
+use plimsoll_prompts::SlotPrompts;
+
+use crate::engine::{Engine, Request, Step, SubmitError};
+use crate::prompts::{Asking, mix};
 use crate::spec::EngineSpec;
 
 /// Time between user and engine, either way: what loopback and a fast client take.
@@ -48,8 +50,10 @@ enum Event {
 #[derive(Debug)]
 pub(crate) struct ClosedLoop {
     engine: Engine,
-    asking: Asking,
+    slots: Vec<SlotPrompts>,
     seed: u64,
+    /// Requests on their way to the engine.
+    sending: HashMap<u64, Request>,
     events: BinaryHeap<Reverse<(Duration, Event)>>,
     step: Option<Step>,
     next_index: u64,
@@ -71,10 +75,13 @@ pub(crate) struct Peaks {
 impl ClosedLoop {
     /// One slot for each of `starts`, the times of their first requests.
     pub(crate) fn new(spec: &EngineSpec, asking: impl Into<Asking>, seed: u64, starts: &[Duration]) -> Self {
+        let asking: Asking = asking.into();
+        let rung = asking.rung(seed);
         ClosedLoop {
             engine: Engine::new(spec.clone()),
-            asking: asking.into(),
+            slots: starts.iter().map(|_| SlotPrompts::new(&rung)).collect(),
             seed,
+            sending: HashMap::new(),
             events: (0_u32..)
                 .zip(starts)
                 .map(|(slot, start)| Reverse((*start, Event::Send(slot))))
@@ -123,7 +130,16 @@ impl ClosedLoop {
         let index = self.next_index;
         self.next_index += 1;
         let block_size = self.engine.spec().serving.block_size;
-        let request = prompts::request(&self.asking, self.seed, index, block_size);
+        let Some(prompts) = self.slots.get_mut(slot as usize) else {
+            return;
+        };
+        let outline = prompts.next(at, || mix(self.seed, index));
+        let request = Request {
+            id: index,
+            prompt_tokens: outline.input_tokens,
+            block_hashes: outline.block_hashes(block_size),
+            output_tokens: outline.output_tokens,
+        };
         self.in_flight.insert(
             index,
             Exchange {
@@ -136,12 +152,14 @@ impl ClosedLoop {
                 tokens: Vec::with_capacity(request.output_tokens as usize),
             },
         );
+        self.sending.insert(index, request);
         self.events.push(Reverse((at + ONE_WAY, Event::Arrive(index))));
     }
 
     fn arrive(&mut self, at: Duration, index: u64) {
-        let block_size = self.engine.spec().serving.block_size;
-        let request = prompts::request(&self.asking, self.seed, index, block_size);
+        let Some(request) = self.sending.remove(&index) else {
+            return;
+        };
         match self.engine.submit(at, request) {
             Ok(()) => {}
             Err(error) => self.refused = Some(error),
@@ -179,6 +197,9 @@ impl ClosedLoop {
             if token.last
                 && let Some(exchange) = self.in_flight.remove(&token.id)
             {
+                if let Some(prompts) = self.slots.get_mut(exchange.slot as usize) {
+                    prompts.ended(seen, true);
+                }
                 self.events.push(Reverse((seen, Event::Send(exchange.slot))));
                 self.finished.push(exchange);
             }
@@ -209,6 +230,8 @@ impl ClosedLoop {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_run::workload::{Conversation, SharedPrefix, TokenLength, Workload};
+
     use super::*;
     use crate::preset::quick;
 
@@ -242,5 +265,49 @@ mod tests {
             ended[0].tokens,
             [14_665, 28_710, 42_755].map(Duration::from_micros)
         );
+    }
+
+    fn asked(change: impl FnOnce(&mut Workload)) -> ClosedLoop {
+        let mut preset = quick();
+        change(&mut preset.workload);
+        let mut users = ClosedLoop::new(&preset.spec, &preset.workload, 1, &[Duration::ZERO; 8]);
+        users.advance(Duration::from_secs(30)).unwrap();
+        users
+    }
+
+    #[test]
+    fn a_shared_prefix_is_served_from_the_cache_in_the_asked_share() {
+        for (share, expected) in [(0.0, 0.0), (0.5, 0.25), (1.0, 0.5)] {
+            let users = asked(|workload| {
+                workload.input_tokens = TokenLength::fixed(128);
+                workload.shared_prefix = Some(SharedPrefix {
+                    tokens: 64,
+                    share,
+                    pool: 2,
+                });
+            });
+            let counters = users.engine().counters();
+            let rate = counters.prefix_hits as f64 / counters.prefix_queries as f64;
+            // Half of each prompt is its prefix; the first few of each of the two find nothing yet.
+            assert!((rate - expected).abs() < 0.01, "{share}: {rate}");
+        }
+    }
+
+    #[test]
+    fn turns_of_a_conversation_find_those_before_them_in_the_cache() {
+        let users = asked(|workload| {
+            workload.input_tokens = TokenLength::fixed(32);
+            workload.output_tokens = TokenLength::fixed(16);
+            workload.conversation = Some(Conversation {
+                turns: 4,
+                think_s: 0.5,
+            });
+        });
+        assert!(users.in_flight().count() <= 8);
+        let counters = users.engine().counters();
+        let rate = counters.prefix_hits as f64 / counters.prefix_queries as f64;
+        // Prompts have 32, 80, 128 and 176 tokens, of which the one before is cached: 240 of 416. Conversations that
+        // begin in the middle find nothing, which costs a little.
+        assert!((0.5..=0.577).contains(&rate), "{rate}");
     }
 }

@@ -1,13 +1,9 @@
-//! What simulated users ask: lengths drawn from the workload, prompts that no other request shares.
+//! What simulated users ask: the same outlines that a real endpoint gets as text, taken as lengths and block hashes.
 
-use rand::SeedableRng;
-use rand::rngs::StdRng;
-use rand_distr::{Distribution, LogNormal};
+use std::sync::Arc;
 
-use plimsoll_prompts::lengths;
-use plimsoll_run::workload::Workload;
-
-use crate::engine::Request;
+use plimsoll_prompts::{Calibration, Prompts, Rows, RungPrompts};
+use plimsoll_run::workload::{TokenLength, Workload};
 
 /// Reply lengths with a heavy tail, as chat traffic has them: lognormal around the workload's mean, cut off.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,103 +14,96 @@ pub struct HeavyTail {
     pub most: u32,
 }
 
-impl HeavyTail {
-    /// A length whose mean before the cut is `mean`: the lognormal's mean is exp(mu + sigma^2/2).
-    fn draw(self, mean: u32, rng: &mut StdRng) -> u32 {
-        let mu = f64::from(mean).ln() - self.sigma * self.sigma / 2.0;
-        match LogNormal::new(mu, self.sigma) {
-            Ok(lognormal) => (lognormal.sample(rng).round() as u32).clamp(1, self.most.max(1)),
-            Err(_) => mean,
-        }
-    }
-}
-
-/// What users ask: a workload, its reply lengths with a heavy tail where one is given.
+/// What users ask: a workload, and the rows of its source where it has one.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Asking {
     pub(crate) workload: Workload,
-    pub(crate) tail: Option<HeavyTail>,
+    pub(crate) rows: Option<Arc<Rows>>,
 }
 
 impl From<&Workload> for Asking {
     fn from(workload: &Workload) -> Self {
         Asking {
             workload: workload.clone(),
-            tail: None,
+            rows: None,
         }
+    }
+}
+
+impl Asking {
+    /// The same with replies of a heavy tail.
+    pub(crate) fn with_tail(mut self, tail: HeavyTail) -> Self {
+        self.workload.output_tokens = TokenLength::LogNormal {
+            mean: self.workload.output_tokens.mean_tokens(),
+            sigma: tail.sigma,
+            most: Some(tail.most.max(1)),
+        };
+        self
+    }
+
+    /// What one rung asks. Tokens are those of the workload: nothing needs to be calibrated.
+    pub(crate) fn rung(&self, rung_seed: u64) -> Arc<RungPrompts> {
+        let prompts = Prompts::new(&self.workload, self.rows.clone(), Calibration::UNKNOWN, rung_seed);
+        Arc::new(prompts).rung(0)
     }
 }
 
 /// Mixes a number into a hash (the finaliser of SplitMix64, by Vigna).
 #[must_use]
 pub(crate) fn mix(hash: u64, value: u64) -> u64 {
-    let mut z = (hash ^ value).wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
-/// The `index`th request of the rung with this seed: the same for equal arguments, unlike every other from its first
-/// block on.
-pub(crate) fn request(asking: &Asking, rung_seed: u64, index: u64, block_size: u32) -> Request {
-    let workload = &asking.workload;
-    let own = mix(rung_seed, index);
-    let mut rng = StdRng::seed_from_u64(own);
-    let prompt_tokens = lengths::draw(&workload.input_tokens, &mut rng);
-    let output_tokens = match asking.tail {
-        Some(tail) => tail.draw(workload.output_tokens.mean_tokens(), &mut rng),
-        None => lengths::draw(&workload.output_tokens, &mut rng),
-    };
-    Request {
-        id: index,
-        prompt_tokens,
-        block_hashes: (0..prompt_tokens / block_size.max(1))
-            .map(|block| mix(own, u64::from(block) + 1))
-            .collect(),
-        output_tokens,
-    }
+    plimsoll_prompts::mix(hash ^ value)
 }
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_prompts::Outline;
+
     use super::*;
+
+    fn requests(asking: &Asking, n: u64) -> Vec<Outline> {
+        let rung = asking.rung(7);
+        (0..n).map(|index| rung.alone(mix(7, index))).collect()
+    }
 
     #[test]
     fn requests_repeat_by_seed_and_differ_by_index() {
-        let workload = Asking::from(&Workload {
+        let asking = Asking::from(&Workload {
             input_tokens: "64:20".parse().unwrap(),
             output_tokens: "16:4".parse().unwrap(),
-            streaming: true,
             ..Workload::default()
         });
-        assert_eq!(request(&workload, 7, 3, 16), request(&workload, 7, 3, 16));
-        let mut hashes: Vec<u64> = (0..1_000)
-            .flat_map(|index| request(&workload, 7, index, 16).block_hashes)
+        assert_eq!(requests(&asking, 5), requests(&asking, 5));
+        let mut hashes: Vec<u64> = requests(&asking, 1_000)
+            .iter()
+            .flat_map(|outline| outline.block_hashes(16))
             .collect();
         let all = hashes.len();
         hashes.sort_unstable();
         hashes.dedup();
         assert_eq!(hashes.len(), all);
-        let mean = (0..10_000)
-            .map(|index| f64::from(request(&workload, 7, index, 16).output_tokens))
+        let lengths = requests(&asking, 10_000);
+        let mean = lengths
+            .iter()
+            .map(|outline| f64::from(outline.output_tokens))
             .sum::<f64>()
             / 10_000.0;
         assert!((mean - 16.0).abs() < 0.2, "{mean}");
     }
+
     #[test]
     fn heavy_tails_keep_the_mean_and_the_cut() {
-        let mut asking = Asking::from(&Workload {
+        let asking = Asking::from(&Workload {
             input_tokens: "64".parse().unwrap(),
             output_tokens: "200".parse().unwrap(),
-            streaming: true,
             ..Workload::default()
-        });
-        asking.tail = Some(HeavyTail {
+        })
+        .with_tail(HeavyTail {
             sigma: 0.8,
             most: 2_000,
         });
-        let lengths: Vec<f64> = (0..20_000)
-            .map(|index| f64::from(request(&asking, 7, index, 16).output_tokens))
+        let lengths: Vec<f64> = requests(&asking, 20_000)
+            .iter()
+            .map(|outline| f64::from(outline.output_tokens))
             .collect();
         let mean = lengths.iter().sum::<f64>() / 20_000.0;
         assert!((mean - 200.0).abs() < 6.0, "{mean}");

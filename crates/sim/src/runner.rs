@@ -1,8 +1,10 @@
 //! The runner that drives the engine in virtual time: a sweep of a quarter of an hour takes about a second.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_plan::conduct::{Conduct, Step};
+use plimsoll_plan::conduct::{Conduct, Step, Waiting};
+use plimsoll_prompts::Rows;
 use plimsoll_run::evidence::{ChunkLog, ClientHealth, Evidence, StampSource, StopReason, Window};
 use plimsoll_run::request::{Failure, FailureClass, RequestRecord};
 use plimsoll_run::rung::ServerSide;
@@ -38,7 +40,14 @@ impl SimRunner {
     /// The same users with replies of a heavy tail around the workload's mean length.
     #[must_use]
     pub fn with_lengths(mut self, tail: HeavyTail) -> Self {
-        self.asking.tail = Some(tail);
+        self.asking = self.asking.with_tail(tail);
+        self
+    }
+
+    /// The same users asking what a dataset or trace holds.
+    #[must_use]
+    pub fn with_rows(mut self, rows: Option<Arc<Rows>>) -> Self {
+        self.asking.rows = rows;
         self
     }
 }

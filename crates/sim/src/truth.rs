@@ -76,10 +76,7 @@ pub fn truth_with(
     requests: usize,
     seed: u64,
 ) -> Result<Vec<TruthPoint>, SubmitError> {
-    let asking = Asking {
-        workload: workload.clone(),
-        tail: Some(tail),
-    };
+    let asking = Asking::from(workload).with_tail(tail);
     levels
         .iter()
         .map(|level| point(spec, &asking, *level, requests, mix(seed, u64::from(*level))))
