@@ -4,6 +4,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use plimsoll_plan::conduct::Waiting;
+
 /// A counter on a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -20,7 +22,8 @@ impl Counter {
 pub(crate) struct Board {
     issuing: AtomicBool,
     next_index: AtomicU64,
-    /// By slot: 0 when idle, else 1 + the microseconds after the rung's start at which its request was sent.
+    /// By slot: 0 when idle, else twice (1 + the microseconds after the rung's start at which its request was sent), and one
+    /// more once something of its reply has come.
     slots: Vec<AtomicU64>,
     /// Chunks received, by load thread; the last counter is the reader's.
     chunks: Vec<Counter>,
@@ -64,7 +67,14 @@ impl Board {
 
     pub(crate) fn took_off(&self, slot: u32, at: Duration) {
         if let Some(state) = self.slots.get(slot as usize) {
-            state.store(1 + us(at), Ordering::Relaxed);
+            state.store(2 * (1 + us(at)), Ordering::Relaxed);
+        }
+    }
+
+    /// Something of the slot's reply has come.
+    pub(crate) fn began(&self, slot: u32) {
+        if let Some(state) = self.slots.get(slot as usize) {
+            state.fetch_or(1, Ordering::Relaxed);
         }
     }
 
@@ -79,7 +89,7 @@ impl Board {
         let window = window.map(|(opens, closes)| us(opens)..us(closes));
         let mut count = InFlight { all: 0, of_window: 0 };
         for slot in &self.slots {
-            if let Some(sent) = slot.load(Ordering::Relaxed).checked_sub(1) {
+            if let Some(sent) = (slot.load(Ordering::Relaxed) / 2).checked_sub(1) {
                 count.all += 1;
                 if window.as_ref().is_some_and(|window| window.contains(&sent)) {
                     count.of_window += 1;
@@ -87,6 +97,22 @@ impl Board {
             }
         }
         count
+    }
+
+    /// When each request in flight was sent, and whether anything of its reply has come.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = (Duration, Waiting)> {
+        self.slots.iter().filter_map(|slot| {
+            let state = slot.load(Ordering::Relaxed);
+            let sent = Duration::from_micros((state / 2).checked_sub(1)?);
+            Some((
+                sent,
+                if state % 2 == 1 {
+                    Waiting::Begun
+                } else {
+                    Waiting::Silent
+                },
+            ))
+        })
     }
 
     /// The chunk counter of a load thread, or of the reader for the number of threads.
@@ -113,10 +139,11 @@ impl Board {
     }
 }
 
+/// No rung lasts 100,000 years.
+const LATEST: u64 = u64::MAX / 4;
+
 fn us(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros())
-        .unwrap_or(u64::MAX - 1)
-        .min(u64::MAX - 1)
+    u64::try_from(duration.as_micros()).unwrap_or(LATEST).min(LATEST)
 }
 
 #[cfg(test)]
@@ -137,6 +164,16 @@ mod tests {
         assert_eq!(count(None), (3, 0));
         assert_eq!(count(Some((at(5), at(9)))), (3, 1));
         assert_eq!(count(Some((at(5), Duration::MAX))), (3, 2));
+        board.began(1);
+        assert_eq!(count(None), (3, 0));
+        assert_eq!(
+            board.waiting().collect::<Vec<_>>(),
+            [
+                (at(0), Waiting::Silent),
+                (at(5), Waiting::Begun),
+                (at(9), Waiting::Silent)
+            ]
+        );
         board.landed(1);
         assert_eq!(count(Some((at(0), at(9)))), (2, 1));
         assert!(!board.kept(at(1)));

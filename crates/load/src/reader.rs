@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
-use std::time::Duration;
 
 use plimsoll_run::evidence::ChunkLog;
 use plimsoll_run::request::RequestRecord;
@@ -21,13 +20,9 @@ pub(crate) struct Landed {
     pub thread: usize,
 }
 
-/// What the driver is told of a request that ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Notice {
-    pub sent: Duration,
-    pub ended: Duration,
-    pub ok: bool,
-}
+/// What the driver is told of a request that ended: all that is known of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Notice(pub RequestRecord);
 
 /// Reads replies until all load threads are gone. `buffers` has one way back for each of them.
 pub(crate) fn read_all(
@@ -54,11 +49,7 @@ pub(crate) fn read_all(
             board.chunks_of(buffers.len()).add(u64::from(tokens));
         }
         // The driver and the load thread may both have finished: then nobody needs these any more.
-        let _ = notices.send(Notice {
-            sent: record.sent,
-            ended: record.ended,
-            ok: record.ok(),
-        });
+        let _ = notices.send(Notice(record.clone()));
         if let Some(back) = buffers.get(thread) {
             let _ = back.send(flight.buffers.recycled());
         }

@@ -236,10 +236,11 @@ fn drive(rung: &Rung, conduct: &mut Conduct, held: &Held, watch: &Watch) -> Driv
     };
     let mut next = held.origin + TICK;
     loop {
-        while let Ok(notice) = held.notices.try_recv() {
+        while let Ok(Notice(record)) = held.notices.try_recv() {
             progress.ended += 1;
-            progress.failed += u64::from(!notice.ok);
-            conduct.on_end(notice.sent, notice.ended, notice.ok);
+            progress.failed += u64::from(!record.ok());
+            conduct.on_end(record.sent, record.ended, record.ok());
+            conduct.on_outcome(&record);
         }
         if watch.stop() != Stop::No {
             return interrupt(rung, conduct, held, watch, progress, busiest(&opened, closed));
@@ -247,6 +248,12 @@ fn drive(rung: &Rung, conduct: &mut Conduct, held: &Held, watch: &Watch) -> Driv
         let now = held.origin.elapsed();
         let window = conduct.window();
         let in_flight = held.board.in_flight(window.map(|w| (w.opens, w.closes)));
+        if let Some(window) = window.filter(|_| conduct.wants_in_flight()) {
+            conduct.on_in_flight(
+                now,
+                held.board.waiting().filter(|(sent, _)| window.contains(*sent)),
+            );
+        }
         let step = conduct.tick(now, held.board.chunks(), in_flight.of_window);
         let window = conduct.window();
         if opened.is_none() && window.is_some_and(|window| window.opens <= now) {
@@ -267,7 +274,9 @@ fn drive(rung: &Rung, conduct: &mut Conduct, held: &Held, watch: &Watch) -> Driv
                     opens: window.opens,
                     closes: window.closes.min(now),
                 });
-                if let Some(window) = window {
+                // What is unfinished by now will never end, unless it was we who lost patience: after too many errors a
+                // request in flight is no further failure.
+                if let Some(window) = window.filter(|_| conduct.stopped() != StopReason::Errors) {
                     held.board.keep_before(window.closes);
                 }
                 return Driven {

@@ -157,7 +157,7 @@ pub(crate) async fn run(crew: Rc<Crew>, slot: u32, start: Duration) {
             slot,
         };
         let Some(flight) = &mut airborne.flight else { break };
-        let ending = fly(&crew, &mut kept, ready.body, flight, &mut || {
+        let ending = fly(&crew, slot, &mut kept, ready.body, flight, &mut || {
             prompts.look_ahead(crew.now(), &mut id);
         })
         .await;
@@ -242,6 +242,7 @@ impl Kept {
 /// Sends one request and takes in its reply, on the slot's connection or a fresh one.
 async fn fly(
     crew: &Crew,
+    slot: u32,
     kept: &mut Kept,
     body: Bytes,
     flight: &mut Flight,
@@ -267,6 +268,9 @@ async fn fly(
         let counter = crew.board.chunks_of(crew.thread);
         let mut count = |events: u64| {
             counter.add(events - before);
+            if before == 0 {
+                crew.board.began(slot);
+            }
             before = events;
         };
         let ending = exchange(

@@ -13,6 +13,8 @@ use plimsoll_run::evidence::{StopReason, Window};
 use plimsoll_run::request::RequestRecord;
 use plimsoll_run::runner::{Phase, Rung};
 
+pub use crate::hopeless::Waiting;
+
 use crate::hopeless::Hopeless;
 use crate::steady::{Cumulative, halves_differ, mser};
 
@@ -167,13 +169,9 @@ impl Conduct {
         self.hopeless.tests() && self.closes.is_none() && self.opens.is_some_and(|opens| opens < self.now)
     }
 
-    /// The requests in flight that were sent inside the window: when each was sent, and when its first token came. One
-    /// that is older than a limit breaks it already.
-    pub fn on_in_flight(
-        &mut self,
-        now: Duration,
-        requests: impl IntoIterator<Item = (Duration, Option<Duration>)>,
-    ) {
+    /// The requests in flight that were sent inside the window: when each was sent, and how far it has come. One that is
+    /// older than a limit breaks it already.
+    pub fn on_in_flight(&mut self, now: Duration, requests: impl IntoIterator<Item = (Duration, Waiting)>) {
         self.hopeless.in_flight(now, requests.into_iter());
     }
 

@@ -20,6 +20,17 @@ const DECIDES: f64 = 2.944;
 /// From fewer requests nothing is decided.
 const LEAST: usize = 20;
 
+/// How far a request in flight has come, as far as whoever drives the load can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waiting {
+    /// Nothing of its reply has come.
+    Silent,
+    /// Something has come; whether that was a token is not known yet.
+    Begun,
+    /// Its first token came at this time.
+    Speaking(Duration),
+}
+
 /// One percentile term and the requests sent in the window so far, in the order in which they ended.
 #[derive(Debug, Clone)]
 struct Tested {
@@ -87,25 +98,23 @@ impl Hopeless {
         }
     }
 
-    /// The requests sent in the window and still in flight: when each was sent, and when its first token came.
-    pub(crate) fn in_flight(
-        &mut self,
-        now: Duration,
-        requests: impl Iterator<Item = (Duration, Option<Duration>)>,
-    ) {
+    /// The requests sent in the window and still in flight: when each was sent, and how far it has come.
+    pub(crate) fn in_flight(&mut self, now: Duration, requests: impl Iterator<Item = (Duration, Waiting)>) {
         for term in &mut self.terms {
             term.in_flight = (0, 0);
         }
-        for (sent, first) in requests {
+        for (sent, waiting) in requests {
             let age = now.saturating_sub(sent);
             for term in &mut self.terms {
                 let (broken, held) = &mut term.in_flight;
-                match (term.metric, first) {
-                    (Metric::Ttft, Some(first)) if first.saturating_sub(sent) <= term.far => *held += 1,
-                    (Metric::Ttft, Some(_)) => *broken += 1,
+                match (term.metric, waiting) {
+                    (Metric::Ttft, Waiting::Speaking(first)) if first.saturating_sub(sent) <= term.far => {
+                        *held += 1;
+                    }
+                    (Metric::Ttft, Waiting::Speaking(_)) => *broken += 1,
                     // Right-censored: whatever it becomes, it is beyond the limit already.
-                    (Metric::Ttft | Metric::Ttfat | Metric::E2e, None) if age > term.far => *broken += 1,
-                    (Metric::E2e, Some(_)) if age > term.far => *broken += 1,
+                    (Metric::Ttft | Metric::Ttfat, Waiting::Silent) if age > term.far => *broken += 1,
+                    (Metric::E2e, _) if age > term.far => *broken += 1,
                     _ => {}
                 }
             }
@@ -210,10 +219,16 @@ mod tests {
     fn requests_still_waiting_beyond_the_limit_count_already() {
         let mut test = test("ttft.p95<=100ms");
         let now = Duration::from_millis(200);
-        test.in_flight(now, (0..30).map(|_| (Duration::from_millis(50), None)));
+        test.in_flight(now, (0..30).map(|_| (Duration::from_millis(50), Waiting::Silent)));
         assert!(test.decided());
-        test.in_flight(now, (0..30).map(|_| (Duration::from_millis(150), None)));
+        test.in_flight(
+            now,
+            (0..30).map(|_| (Duration::from_millis(150), Waiting::Silent)),
+        );
         assert!(!test.decided(), "not yet");
+        // A role chunk may have come long before the token, or with it: only the end will tell.
+        test.in_flight(now, (0..30).map(|_| (Duration::from_millis(50), Waiting::Begun)));
+        assert!(!test.decided());
         assert!(!Hopeless::new(None).tests());
         assert!(!self::test("ttft.mean<=100ms").tests());
     }

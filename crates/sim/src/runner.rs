@@ -85,7 +85,13 @@ impl Runner for SimRunner {
                 let waiting = users
                     .in_flight()
                     .filter(|exchange| window.contains(exchange.sent))
-                    .map(|exchange| (exchange.sent, exchange.tokens.first().copied()));
+                    .map(|exchange| {
+                        let first = exchange.tokens.first();
+                        (
+                            exchange.sent,
+                            first.map_or(Waiting::Silent, |at| Waiting::Speaking(*at)),
+                        )
+                    });
                 conduct.on_in_flight(now, waiting);
             }
             let step = conduct.tick(now, users.tokens(), window_in_flight);

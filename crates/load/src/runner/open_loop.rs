@@ -20,7 +20,7 @@ use crate::board::Board;
 use crate::cpu::{Reading, ThreadId};
 use crate::descriptors::{check_descriptors, most_connections};
 use crate::flight::Buffers;
-use crate::reader::{Landed, read_all};
+use crate::reader::{Landed, Notice, read_all};
 use crate::receipt::ReadTimes;
 use crate::slot::{Bounds, Crew, Due, Orders, send_all};
 
@@ -234,9 +234,9 @@ fn attend(plan: &OpenLoop, held: &Held, watch: &Watch) -> (StopReason, Option<f6
     let mut began = (!held.thread_ids().is_empty()).then_some(began);
     let (mut stop, mut last_sent_by) = (StopReason::Asked, plan.closes);
     loop {
-        while let Ok(notice) = held.notices.try_recv() {
+        while let Ok(Notice(record)) = held.notices.try_recv() {
             progress.ended += 1;
-            progress.failed += u64::from(!notice.ok);
+            progress.failed += u64::from(!record.ok());
         }
         let now = held.origin.elapsed();
         progress.in_flight = held.board.in_flight(None).all;

@@ -145,7 +145,15 @@ async fn one(crew: Rc<Crew>, bounds: Arc<Bounds>, places: Rc<RefCell<Places>>, a
     };
     let mut place = places.borrow_mut().take();
     flight.record.slot = place.number;
-    let ending = fly(&crew, &mut place.kept, ready.body, flight, &mut || {}).await;
+    let ending = fly(
+        &crew,
+        arrival.number,
+        &mut place.kept,
+        ready.body,
+        flight,
+        &mut || {},
+    )
+    .await;
     flight.record.index = u64::from(arrival.number);
     flight.record.ended = crew.now();
     places.borrow_mut().give_back(place);

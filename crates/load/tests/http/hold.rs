@@ -302,3 +302,29 @@ fn the_first_stop_drains_and_the_second_does_not() {
         }
     }
 }
+
+#[test]
+fn a_hopeless_rung_is_cut_short() {
+    let server = server(Script::default().role_first(false).ttft(ms(150)).itl(ms(1)));
+    let workload = workload(16, 4);
+    let mut rung = rung(8, 1, ms(0), ms(0));
+    rung.samples_wanted = 400;
+    rung.expected_response = Some(ms(150));
+    rung.limits.rung_time = None;
+    rung.limits.warmup = None;
+    let prepared = prepared(&at(server.url()), &workload);
+    let held = |limit: &str| {
+        let mut rung = rung.clone();
+        rung.limits.cap = Duration::from_secs(6);
+        rung.limits.hopeless = Some(plimsoll_run::sla::Sla {
+            terms: vec![limit.parse().unwrap()],
+        });
+        measure(prepared.clone(), &workload, &rung)
+    };
+    let hopeless = held("ttft.p95<=20ms");
+    assert_eq!(hopeless.stop, StopReason::Hopeless);
+    assert!(hopeless.took < Duration::from_secs(5), "{:?}", hopeless.took);
+    assert!(hopeless.window.unwrap().length() >= ms(1000));
+    // 400 replies at 8 in flight would take 7.7 s: only the cap ends it.
+    assert_eq!(held("ttft.p95<=2s").stop, StopReason::Cap);
+}
