@@ -10,10 +10,10 @@ use plimsoll_run::peak::Peak;
 use plimsoll_run::sla::SlaTerm;
 use plimsoll_run::target::Dialect;
 use plimsoll_run::units::{UnitError, parse_duration};
-use plimsoll_run::workload::TokenLength;
 
 use crate::connection::ConnectionArguments;
 use crate::demand::DemandArguments;
+use crate::workload_arguments::WorkloadArguments;
 
 /// Finds the load line of an LLM inference endpoint: the best concurrency, the concurrency at which latency
 /// breaks the SLA, and the instances that a peak needs.
@@ -110,19 +110,12 @@ pub struct SweepArguments {
     #[command(flatten)]
     pub access: AccessArguments,
 
-    /// Prompt length in tokens, MEAN or MEAN:STDDEV [default: 1024; a sim preset has its own]
-    #[arg(long, value_name = "MEAN[:STDDEV]", help_heading = "Workload")]
-    pub input_tokens: Option<TokenLength>,
-    /// Reply length in tokens, MEAN or MEAN:STDDEV [default: 256; a sim preset has its own]
-    #[arg(long, value_name = "MEAN[:STDDEV]", help_heading = "Workload")]
-    pub output_tokens: Option<TokenLength>,
+    /// What one request looks like.
+    #[command(flatten)]
+    pub workload: WorkloadArguments,
     /// Ask for whole replies instead of streams (TTFT, TPOT and ITL are then unknown)
     #[arg(long, help_heading = "Workload")]
     pub no_stream: bool,
-    /// All randomness of the run follows from it [default: 42]
-    #[arg(long, help_heading = "Workload")]
-    pub seed: Option<u64>,
-
     /// How to climb.
     #[command(flatten)]
     pub climb: ClimbArguments,
@@ -223,7 +216,7 @@ pub struct AccessArguments {
 }
 
 /// The SLA, the peak and the price: what the planning numbers answer.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct QuestionArguments {
     /// SLA term, such as 'ttft.p95<=500ms', 'tpot.p95<=50ms' or 'error_rate<=0.01' (repeatable; all must hold)
     #[arg(long = "sla", value_name = "TERM", help_heading = "Question")]
@@ -302,15 +295,9 @@ pub struct PredictArguments {
     /// Instance type, such as ml.g7e.2xlarge [default: the model's own]
     #[arg(long, requires = "model")]
     pub instance: Option<String>,
-    /// Prompt length in tokens, MEAN or MEAN:STDDEV [default: the preset's own]
-    #[arg(long, value_name = "MEAN[:STDDEV]", help_heading = "Workload")]
-    pub input_tokens: Option<TokenLength>,
-    /// Reply length in tokens, MEAN or MEAN:STDDEV [default: the preset's own]
-    #[arg(long, value_name = "MEAN[:STDDEV]", help_heading = "Workload")]
-    pub output_tokens: Option<TokenLength>,
-    /// All randomness follows from it
-    #[arg(long, default_value_t = 42, help_heading = "Workload")]
-    pub seed: u64,
+    /// What one request looks like.
+    #[command(flatten)]
+    pub workload: WorkloadArguments,
     /// How to climb.
     #[command(flatten)]
     pub climb: ClimbArguments,

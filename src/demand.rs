@@ -110,6 +110,11 @@ impl PeakTrace {
     /// # Errors
     /// When the file cannot be read or a line of it holds no time.
     pub fn read(name: &str) -> anyhow::Result<PeakTrace> {
+        if plimsoll_prompts::trace::looks_like_one(name) {
+            let read = plimsoll_prompts::trace::read(name, None)?;
+            let notes: Vec<String> = read.notes.iter().map(|note| format!(" {note}.")).collect();
+            return PeakTrace::of(name, read.trace.times_s(), &notes.concat());
+        }
         let path = Path::new(name);
         let about = std::fs::metadata(path).with_context(|| name.to_owned())?;
         if !about.is_file() || about.len() > LARGEST_FILE {
@@ -117,25 +122,33 @@ impl PeakTrace {
         }
         let text = std::fs::read_to_string(path).with_context(|| name.to_owned())?;
         let trace = read_trace(&text).with_context(|| name.to_owned())?;
-        let peak = peak_of_trace(&trace.times_s)
-            .with_context(|| format!("{name}: a peak needs two or more arrivals at different times"))?;
         let order = if trace.sorted {
             " Its lines were not in order of time and have been sorted."
         } else {
             ""
         };
+        PeakTrace::of(name, trace.times_s, order)
+    }
+
+    /// Of these arrival times in seconds, ascending, with what else there is to know of them.
+    ///
+    /// # Errors
+    /// When there are fewer than two different times.
+    pub fn of(name: &str, times_s: Vec<f64>, order: &str) -> anyhow::Result<PeakTrace> {
+        let peak = peak_of_trace(&times_s)
+            .with_context(|| format!("{name}: a peak needs two or more arrivals at different times"))?;
         let burstiness = peak
             .cv2
             .map_or_else(String::new, |cv2| format!(", cv2 of the gaps {cv2:.2}"));
         let note = format!(
             "The busiest {} of the {} arrivals in {name} come at {:.3} a second{burstiness}.{order}",
             show(Duration::try_from_secs_f64(peak.length_s).unwrap_or_default()),
-            trace.times_s.len(),
+            times_s.len(),
             peak.rate_per_s,
         );
         Ok(PeakTrace {
             name: name.to_owned(),
-            times_s: Arc::new(trace.times_s),
+            times_s: Arc::new(times_s),
             peak,
             note,
         })

@@ -24,6 +24,7 @@ mod simulate;
 mod sweep;
 mod sweep_file;
 mod verify;
+mod workload_arguments;
 
 use std::process::ExitCode;
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use plimsoll_run::document::{Run, SCHEMA, Status};
 use plimsoll_run::runner::Watch;
 use plimsoll_run::target::{Dialect, Engine, Target};
-use plimsoll_run::workload::Workload;
 use plimsoll_sim::preset::Preset;
 use plimsoll_sim::runner::SimRunner;
 
@@ -16,7 +15,7 @@ use crate::command::command_without_secrets;
 use crate::course::Course;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::progress::Display;
-use crate::settings::settle_question;
+use crate::settings::{DEFAULT_SEED, settle_question};
 use crate::simulate::engine;
 use crate::sweep::{client, now};
 use crate::sweep_file::SweepFile;
@@ -27,16 +26,12 @@ pub fn run(arguments: PredictArguments) -> Result<Exit, Failure> {
     let file = SweepFile::default();
     let question = settle_question(&arguments.question, &file, preset.sla.clone(), Some(preset.peak));
     let course = Course::settle(&arguments.climb, &file.sweep, question.sla.clone()).or_exit(Exit::Usage)?;
-    let workload = Workload {
-        input_tokens: arguments
-            .input_tokens
-            .unwrap_or(preset.workload.input_tokens.clone()),
-        output_tokens: arguments
-            .output_tokens
-            .unwrap_or(preset.workload.output_tokens.clone()),
-        streaming: true,
-        ..Workload::default()
-    };
+    let seed = arguments.workload.seed.unwrap_or(DEFAULT_SEED);
+    let settled = arguments
+        .workload
+        .settle(preset.workload.clone())
+        .or_exit(Exit::Usage)?;
+    let workload = settled.workload;
     let mut run = Run {
         schema: SCHEMA.to_owned(),
         status: Status::Complete,
@@ -47,7 +42,7 @@ pub fn run(arguments: PredictArguments) -> Result<Exit, Failure> {
         target: target(&preset),
         workload_digest: workload.digest(),
         workload,
-        seed: arguments.seed,
+        seed,
         sla: question.sla.clone(),
         peak: question.peak,
         price_per_hour: question.price,
@@ -60,14 +55,16 @@ pub fn run(arguments: PredictArguments) -> Result<Exit, Failure> {
             "Predicted by the engine model in virtual time; no request was sent.".to_owned(),
         )
         .chain(question.note.clone())
+        .chain(settled.notes)
         .collect(),
         rungs: Vec::new(),
         plan: plimsoll_run::answer::Plan::default(),
         verification: None,
+        table: None,
     };
     let watch = Arc::new(Watch::new());
     let display = Display::start(Arc::clone(&watch), true);
-    let mut runner = SimRunner::new(preset.spec.clone(), run.workload.clone(), arguments.seed);
+    let mut runner = SimRunner::new(preset.spec.clone(), run.workload.clone(), seed).with_rows(settled.rows);
     let climb = Climb {
         search: course.search,
         limits: course.limits,

@@ -15,6 +15,7 @@ use crate::question::Question;
 use crate::settings::Subject;
 use crate::sweep::{Session, prompt_seed, start};
 use crate::sweep_file::TargetTable;
+use crate::workload_arguments::reload;
 
 /// Goes on where the run was.
 pub fn run(arguments: &ResumeArguments) -> Result<Exit, Failure> {
@@ -23,6 +24,7 @@ pub fn run(arguments: &ResumeArguments) -> Result<Exit, Failure> {
     let course = course(&run, &question, arguments).or_exit(Exit::Usage)?;
     question.put_to(&mut run);
     let subject = subject(&run, arguments).or_exit(Exit::Usage)?;
+    let rows = reload(&run.workload).or_exit(Exit::Usage)?;
     check_descriptors(course.search.max)
         .map_err(anyhow::Error::msg)
         .or_exit(Exit::Usage)?;
@@ -31,7 +33,7 @@ pub fn run(arguments: &ResumeArguments) -> Result<Exit, Failure> {
     // The engine lives as long as this handle.
     let (options, _engine) = start(&subject)?;
     run.resumed += 1;
-    let prepared = session.prepare(&options, &run.workload, prompt_seed(&run))?;
+    let prepared = session.prepare(&options, &run.workload, rows, prompt_seed(&run))?;
     let engine = &prepared.target.engine;
     if *engine != run.target.engine {
         session

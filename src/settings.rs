@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use plimsoll_load::TargetOptions;
+use plimsoll_prompts::Rows;
 use plimsoll_run::demand::DemandTerms;
 use plimsoll_run::nearest::hint;
 use plimsoll_run::peak::Peak;
 use plimsoll_run::sla::Sla;
-use plimsoll_run::workload::{TokenLength, Workload};
+use plimsoll_run::workload::Workload;
 use plimsoll_sim::preset::{Preset, preset};
 
 use crate::access::Access;
@@ -18,6 +19,9 @@ use crate::course::Course;
 use crate::demand::PeakTrace;
 use crate::question::Question;
 use crate::sweep_file::{SweepFile, TargetTable};
+
+/// The seed of a run that names none.
+pub const DEFAULT_SEED: u64 = 42;
 
 /// What is swept.
 #[derive(Debug)]
@@ -42,6 +46,8 @@ pub struct Settings {
     pub label: String,
     /// What one request looks like.
     pub workload: Workload,
+    /// The rows of its source.
+    pub rows: Option<Arc<Rows>>,
     /// Seed of the run.
     pub seed: u64,
     /// How to climb.
@@ -75,29 +81,21 @@ impl Settings {
                 peak: Some(preset.peak),
             },
             Subject::Endpoint(_) => Defaults {
-                workload: Workload {
-                    input_tokens: TokenLength::fixed(1024),
-                    output_tokens: TokenLength::fixed(256),
-                    streaming: true,
-                    ..Workload::default()
-                },
+                workload: Workload::default(),
                 sla: Sla::default(),
                 peak: None,
             },
         };
-        let workload = Workload {
-            input_tokens: arguments
-                .input_tokens
-                .or(file.workload.input_tokens.clone())
-                .unwrap_or(defaults.workload.input_tokens),
-            output_tokens: arguments
-                .output_tokens
-                .or(file.workload.output_tokens.clone())
-                .unwrap_or(defaults.workload.output_tokens),
-            streaming: !arguments.no_stream && file.workload.stream.unwrap_or(defaults.workload.streaming),
-            ..Workload::default()
-        };
-        let question = settle_question(&arguments.question, &file, defaults.sla, defaults.peak);
+        let mut requests = arguments.workload.clone().over(&file.workload);
+        if arguments.no_stream {
+            requests.stream = Some(false);
+        }
+        let seed = requests.seed.unwrap_or(DEFAULT_SEED);
+        let settled = requests.settle(defaults.workload)?;
+        let workload = settled.workload;
+        let arrivals = settled.rows.as_deref().and_then(arrivals);
+        let asked = with_arrivals(&arguments.question, &file, &workload, arrivals)?;
+        let question = settle_question(&asked, &file, defaults.sla, defaults.peak);
         if !workload.streaming
             && let Some(term) = question.sla.terms.iter().find(|term| term.metric.needs_stream())
         {
@@ -108,6 +106,7 @@ impl Settings {
         }
         let course = Course::settle(&arguments.climb, &file.sweep, question.sla.clone())?;
         let mut notes: Vec<String> = question.note.clone().into_iter().collect();
+        notes.extend(settled.notes);
         if let Subject::Simulated { speed, .. } = &subject
             && *speed != 1.0
         {
@@ -120,7 +119,8 @@ impl Settings {
             label: label(&subject, &arguments.target),
             subject,
             workload,
-            seed: arguments.seed.or(file.workload.seed).unwrap_or(42),
+            rows: settled.rows,
+            seed,
             course,
             question,
             verify: arguments.verify || file.sweep.verify.unwrap_or(false),
@@ -154,6 +154,34 @@ fn label(subject: &Subject, target: &str) -> String {
             None => target.to_owned(),
         },
     }
+}
+
+/// When the requests of a trace arrived, seconds.
+fn arrivals(rows: &Rows) -> Option<Vec<f64>> {
+    match rows {
+        Rows::Trace(trace) => Some(trace.times_s()),
+        Rows::Dataset(_) => None,
+    }
+}
+
+/// The question with the arrivals of the workload's trace as its peak, where no other peak is given.
+fn with_arrivals(
+    arguments: &QuestionArguments,
+    file: &SweepFile,
+    workload: &Workload,
+    arrivals: Option<Vec<f64>>,
+) -> anyhow::Result<QuestionArguments> {
+    let mut asked = arguments.clone();
+    let given = asked.peak.is_some()
+        || asked.demand.peak_trace.is_some()
+        || file.peak.load.is_some()
+        || file.peak.trace.is_some();
+    if let (Some(times_s), Some(source), false) = (arrivals, &workload.source, given)
+        && times_s.first() != times_s.last()
+    {
+        asked.demand.peak_trace = Some(PeakTrace::of(&source.named.file, times_s, "")?);
+    }
+    Ok(asked)
 }
 
 /// Flags win over the file, the file over the defaults.

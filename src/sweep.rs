@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use anyhow::Context;
 use jiff::Timestamp;
-use plimsoll_load::{HttpRunner, Prepared, TargetOptions, check_descriptors, prepare};
+use plimsoll_load::{HttpRunner, Prepared, TargetOptions, check_descriptors, prepare_from};
+use plimsoll_prompts::Rows;
 use plimsoll_run::directory::RunDirectory;
 use plimsoll_run::document::{Client, Run, SCHEMA, Status};
 use plimsoll_run::runner::{Stop, Watch};
@@ -35,7 +36,7 @@ pub fn run(arguments: SweepArguments) -> Result<Exit, Failure> {
     let session = Session::begin(settings.quiet)?;
     // The engine lives as long as this handle.
     let (options, _engine) = start(&settings.subject)?;
-    let prepared = session.prepare(&options, &settings.workload, settings.seed)?;
+    let prepared = session.prepare(&options, &settings.workload, settings.rows.clone(), settings.seed)?;
     let run = document(&settings, &prepared);
     for note in &run.notes {
         session.display.say(&format!("  {note}"));
@@ -82,10 +83,11 @@ impl Session {
         &self,
         options: &TargetOptions,
         workload: &plimsoll_run::workload::Workload,
+        rows: Option<Arc<Rows>>,
         seed: u64,
     ) -> Result<Prepared, Failure> {
         self.display.message("checking the endpoint");
-        let prepared = prepare(options, workload, seed).map_err(|error| Failure {
+        let prepared = prepare_from(options, workload, rows, seed).map_err(|error| Failure {
             exit: if error.is_usage() {
                 Exit::Usage
             } else {
@@ -164,6 +166,7 @@ impl Session {
             Ok(End::Interrupted) => Status::Interrupted,
             Err(_) => Status::Failed,
         };
+        run.plan.warnings.extend(runner.prompt_warnings());
         self.display.message("writing the report");
         directory.save(&run)?;
         directory.save_report(&crate::report::html(directory, &run)?)?;
@@ -241,6 +244,7 @@ fn document(settings: &Settings, prepared: &Prepared) -> Run {
         rungs: Vec::new(),
         plan: plimsoll_run::answer::Plan::default(),
         verification: None,
+        table: None,
     }
 }
 

@@ -12,11 +12,11 @@ use plimsoll_run::peak::Peak;
 use plimsoll_run::sla::SlaTerm;
 use plimsoll_run::target::Dialect;
 use plimsoll_run::units::parse_duration;
-use plimsoll_run::workload::TokenLength;
 use serde::{Deserialize, Deserializer};
 
 use crate::connection;
 use crate::demand::{self, DemandTable, PeakTrace};
+use crate::workload_arguments::WorkloadArguments;
 
 /// Looked for in the current folder when `--config` names no other.
 pub const DEFAULT_FILE: &str = "plimsoll.toml";
@@ -28,7 +28,7 @@ pub struct SweepFile {
     /// Targets by name.
     pub targets: BTreeMap<String, TargetTable>,
     /// What one request looks like.
-    pub workload: WorkloadTable,
+    pub workload: WorkloadArguments,
     /// How to climb.
     pub sweep: SweepTable,
     /// The SLA.
@@ -62,18 +62,6 @@ pub struct TargetTable {
     pub idle_timeout: Option<Duration>,
     #[serde(deserialize_with = "connection::time")]
     pub request_timeout: Option<Duration>,
-}
-
-/// `[workload]`
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct WorkloadTable {
-    #[serde(deserialize_with = "length")]
-    pub input_tokens: Option<TokenLength>,
-    #[serde(deserialize_with = "length")]
-    pub output_tokens: Option<TokenLength>,
-    pub stream: Option<bool>,
-    pub seed: Option<u64>,
 }
 
 /// `[sweep]`
@@ -145,21 +133,6 @@ where
     T: std::str::FromStr<Err: std::fmt::Display>,
 {
     let text = String::deserialize(deserializer)?;
-    text.parse().map(Some).map_err(serde::de::Error::custom)
-}
-
-/// A token length, written as `1024` or `"1024:128"`.
-fn length<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<TokenLength>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Written {
-        Number(i64),
-        Text(String),
-    }
-    let text = match Written::deserialize(deserializer)? {
-        Written::Number(number) => number.to_string(),
-        Written::Text(text) => text,
-    };
     text.parse().map(Some).map_err(serde::de::Error::custom)
 }
 
@@ -246,6 +219,8 @@ fn suggestion(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_run::workload::TokenLength;
+
     use super::*;
 
     #[test]

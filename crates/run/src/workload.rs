@@ -105,6 +105,9 @@ pub struct Source {
     /// The column of the reply lengths, where the user named it.
     #[serde(default)]
     pub output_column: Option<String>,
+    /// What the timestamps of a trace count, `ms` or `s`, where the user said so.
+    #[serde(default)]
+    pub unit: Option<String>,
     /// Whether the user's `--output-tokens` take the place of the reply lengths in the file.
     #[serde(default)]
     pub own_output_tokens: bool,
@@ -223,6 +226,7 @@ mod tests {
             requests: 3,
             prompt_column: None,
             output_column: None,
+            unit: None,
             own_output_tokens: false,
         };
         let prefix = SharedPrefix {

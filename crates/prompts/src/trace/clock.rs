@@ -41,7 +41,9 @@ impl TimeUnit {
         }
     }
 
-    fn name(self) -> &'static str {
+    /// Its short name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             TimeUnit::Milliseconds => "ms",
             TimeUnit::Seconds => "s",
