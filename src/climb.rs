@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use plimsoll_plan::{Next, Reduced, Search, SearchSettings, answer, compare, reduce};
+use plimsoll_plan::{
+    Next, Reduced, Search, SearchSettings, answer, compare, found_nobody, reduce, went_away,
+};
 use plimsoll_report::terminal;
 use plimsoll_run::document::Run;
 use plimsoll_run::evidence::{Evidence, StopReason};
@@ -47,6 +49,8 @@ pub enum End {
     Found,
     /// The user stopped it.
     Interrupted,
+    /// The target went away while this level was held, and did not come back.
+    WentAway(u32),
 }
 
 impl Climb<'_> {
@@ -102,13 +106,22 @@ impl Climb<'_> {
             measured += 1;
             spent_in_rungs += evidence.took;
             longest_rung = longest_rung.max(evidence.took);
-            let reduced = reduce(&evidence, order, &run.workload, &self.question.sla);
+            let mut reduced = reduce(&evidence, order, &run.workload, &self.question.sla);
+            let gone = found_nobody(&reduced.report)
+                .then(|| runner.reach().err())
+                .flatten();
+            if let Some(problem) = &gone {
+                reduced.report.validity = went_away(&reduced.report.validity, problem);
+            }
             self.display
                 .say(&format!("  {}", terminal::rung_line(&reduced.report)));
             run.rungs.push(reduced.report.clone());
             compare(&mut run.rungs);
             run.plan = answer(&run.rungs, &run.sla, &demand);
             keep(&evidence, &reduced, run)?;
+            if gone.is_some() {
+                return Ok(End::WentAway(level));
+            }
         }
         run.plan = answer(&run.rungs, &run.sla, &demand);
         run.plan.warnings.extend(budget_spent);

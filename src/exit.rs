@@ -44,7 +44,10 @@ impl Exit {
             .is_some_and(|limit| limit.status == LimitStatus::NeverMet);
         if run.status == Status::Interrupted {
             Exit::Interrupted
-        } else if !run.rungs.iter().any(|rung| rung.validity.may_decide()) {
+        } else if !run.rungs.iter().any(|rung| rung.validity.may_decide())
+            || (run.plan.limit.is_none() && !run.sla.terms.is_empty())
+        {
+            // No rung may be believed, or none tells what the SLA asks.
             Exit::Invalid
         } else if never_met {
             Exit::SlaNotMet

@@ -81,10 +81,10 @@ fn subject(run: &Run, arguments: &ResumeArguments) -> anyhow::Result<Subject> {
         bail!("{} names no endpoint to go on with", arguments.run.display());
     }
     let access = Access::settle(&arguments.access, &TargetTable::default())?;
-    Ok(Subject::Endpoint(plimsoll_load::TargetOptions {
+    Ok(Subject::Endpoint(Box::new(plimsoll_load::TargetOptions {
         url: run.target.url.clone(),
         dialect: Some(run.target.dialect),
         model: run.target.model.clone(),
         ..access.options()
-    }))
+    })))
 }

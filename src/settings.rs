@@ -27,7 +27,7 @@ pub const DEFAULT_SEED: u64 = 42;
 #[derive(Debug)]
 pub enum Subject {
     /// An endpoint that is there already.
-    Endpoint(TargetOptions),
+    Endpoint(Box<TargetOptions>),
     /// The simulated engine, to be started; the options lack only its URL.
     Simulated {
         /// Model, instance and defaults.
@@ -269,13 +269,13 @@ fn subject(arguments: &SweepArguments, file: &SweepFile) -> anyhow::Result<Subje
         bail!("target `{target}` in the sweep file has no `url`");
     }
     let access = Access::settle(&arguments.access, &table)?;
-    Ok(Subject::Endpoint(TargetOptions {
+    Ok(Subject::Endpoint(Box::new(TargetOptions {
         url: table.url,
         dialect: arguments.dialect.or(table.dialect),
         model: arguments.model.clone().or(table.model),
         endpoint_path: arguments.endpoint_path.clone().or(table.endpoint_path),
         ..access.options()
-    }))
+    })))
 }
 
 /// Flags that mean nothing to the simulated engine are refused, not ignored.

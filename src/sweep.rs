@@ -164,20 +164,27 @@ impl Session {
         run.status = match &climbed {
             Ok(End::Found) => Status::Complete,
             Ok(End::Interrupted) => Status::Interrupted,
-            Err(_) => Status::Failed,
+            Ok(End::WentAway(_)) | Err(_) => Status::Failed,
         };
         run.plan.warnings.extend(runner.prompt_warnings());
         self.display.message("writing the report");
         directory.save(&run)?;
         directory.save_report(&crate::report::html(directory, &run)?)?;
         drop(self.display);
-        climbed?;
+        let end = climbed?;
         crate::report::print(&run, format)?;
         if !self.quiet {
             console::say(&format!(
                 "saved in {} (report.html opens in a browser)",
                 directory.path().display()
             ));
+        }
+        if let End::WentAway(level) = end {
+            return Err(anyhow::anyhow!(
+                "the endpoint went away at level {level} and did not come back; start it again and go on with `plimsoll resume {}`",
+                directory.path().display()
+            )
+            .into());
         }
         Ok(Exit::of(&run))
     }
@@ -192,7 +199,7 @@ pub fn prompt_seed(run: &Run) -> u64 {
 /// The endpoint to sweep; the simulated engine is started on a free loopback port.
 pub fn start(subject: &Subject) -> anyhow::Result<(TargetOptions, Option<ServerHandle>)> {
     match subject {
-        Subject::Endpoint(options) => Ok((options.clone(), None)),
+        Subject::Endpoint(options) => Ok((TargetOptions::clone(options), None)),
         Subject::Simulated { preset, speed } => {
             let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
             let options = ServeOptions {

@@ -64,6 +64,27 @@ const RETRIES: u32 = 2;
 /// How long to wait before that.
 const PAUSE: Duration = Duration::from_millis(300);
 
+/// Whether anyone answers at all: any status will do.
+///
+/// # Errors
+/// What went wrong, in one line.
+pub(crate) async fn greet(line: &Line) -> Result<(), String> {
+    let patience = Duration::from_secs(5);
+    Asker::new(line)
+        .ask(|| line.get(&line.endpoint.models()), patience, patience)
+        .await
+        .map(|_| ())
+        .or_else(|error| match error {
+            PrepareError::Connect { problem, .. }
+            | PrepareError::Tls { problem, .. }
+            | PrepareError::Broken { problem, .. } => Err(problem),
+            PrepareError::Silent { seconds, .. } => Err(format!(
+                "it takes the connection but does not answer within {seconds} s"
+            )),
+            _ => Ok(()),
+        })
+}
+
 impl<'a> Asker<'a> {
     pub(crate) fn new(line: &'a Line) -> Self {
         Asker { line, wire: None }

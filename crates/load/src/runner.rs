@@ -15,6 +15,7 @@ use plimsoll_run::workload::Workload;
 use tokio::sync::watch;
 use tokio::task::LocalSet;
 
+use crate::ask;
 use crate::board::Board;
 use crate::cpu::{Reading, ThreadId};
 use crate::descriptors::check_descriptors;
@@ -27,6 +28,9 @@ use crate::slot::{self, Crew, Orders};
 
 /// How often the driver looks.
 const TICK: Duration = Duration::from_millis(20);
+/// How often, and how long apart, an endpoint is asked whether it is still there.
+const REACH_ATTEMPTS: u32 = 4;
+const REACH_PAUSE: Duration = Duration::from_secs(1);
 /// The longest drain after the user has asked to stop.
 const LONGEST_INTERRUPTED_DRAIN: Duration = Duration::from_secs(10);
 
@@ -143,6 +147,26 @@ impl Runner for HttpRunner {
                 read_delay: reads.delay(),
             },
             server: ServerSide::default(),
+        })
+    }
+
+    fn reach(&mut self) -> Result<(), String> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| error.to_string())?;
+        LocalSet::new().block_on(&runtime, async {
+            let mut outcome = Ok(());
+            for attempt in 0..REACH_ATTEMPTS {
+                if attempt > 0 {
+                    tokio::time::sleep(REACH_PAUSE).await;
+                }
+                outcome = ask::greet(&self.orders.line).await;
+                if outcome.is_ok() {
+                    break;
+                }
+            }
+            outcome
         })
     }
 }

@@ -184,7 +184,8 @@ impl Conduct {
         if self.finished {
             return Step::Finish;
         }
-        if self.closes.is_none() {
+        let was_open = self.closes.is_none();
+        if was_open {
             if self.too_many_errors() {
                 // Before the window: take the whole rung so far, so that the failures are in evidence.
                 self.opens = Some(
@@ -210,7 +211,8 @@ impl Conduct {
             (Some(_), None) => Step::Hold(Phase::Window),
             (Some(_), Some(closes)) => {
                 let limit = closes.saturating_add(self.drain_limit());
-                if window_in_flight == 0 || self.now >= limit {
+                // The number in flight is that of the window as it was known before this tick.
+                if !was_open && (window_in_flight == 0 || self.now >= limit) {
                     self.finished = true;
                     Step::Finish
                 } else {

@@ -155,7 +155,10 @@ pub(crate) fn share(hits: u64, n: u64) -> Option<Interval> {
     let (z, n, p) = (1.96_f64, n as f64, hits as f64 / n as f64);
     let centre = (p + z * z / (2.0 * n)) / (1.0 + z * z / n);
     let half = z / (1.0 + z * z / n) * (p * (1.0 - p) / n + z * z / (4.0 * n * n)).sqrt();
-    Some([Some((centre - half).max(0.0)), Some((centre + half).min(1.0))])
+    // Both are 0 for no hit, and 1 for nothing but hits, up to rounding.
+    let low = if hits == 0 { 0.0 } else { (centre - half).max(0.0) };
+    let high = if p >= 1.0 { 1.0 } else { (centre + half).min(1.0) };
+    Some([Some(low), Some(high)])
 }
 
 #[cfg(test)]

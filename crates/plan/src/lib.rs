@@ -47,4 +47,4 @@ pub use judge::judge;
 pub use reduce::{Reduced, reduce};
 pub use response::expected_response;
 pub use search::{Next, Search, SearchSettings};
-pub use validity::{compare, examine};
+pub use validity::{compare, examine, found_nobody, went_away};

@@ -165,7 +165,7 @@ pub(crate) fn limit(
         (LimitStatus::NotReached, _) => {
             let nearest = worst.map_or_else(String::new, |_| format!("; there {seen}"));
             format!(
-                "Every level tried meets the SLA up to {at}, the highest{nearest}. The limit lies at or beyond it."
+                "Every level tried meets the SLA up to {at}, the highest{nearest}. The limit is at least that."
             )
         }
         _ => format!(

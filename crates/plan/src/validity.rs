@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use plimsoll_run::evidence::{Evidence, StopReason, Window};
+use plimsoll_run::request::{FailureClass, RequestRecord};
 use plimsoll_run::rung::RungReport;
 use plimsoll_run::sla::Sla;
 use plimsoll_run::validity::{Validity, Verdict};
@@ -46,14 +47,15 @@ pub fn examine(report: &RungReport, evidence: &Evidence) -> Validity {
             ],
         };
     };
+    let unanswered = Unanswered::of(evidence, window);
     let findings: Vec<(Verdict, String)> = [
         errors(report),
-        load(report),
+        load(report, &unanswered),
         client(report),
         buffered(report, evidence, window),
         cache(report),
-        little(report, evidence, window),
-        unsteady(evidence, window),
+        little(report, evidence, window, &unanswered),
+        unsteady(evidence, window, &unanswered),
         samples(report),
     ]
     .into_iter()
@@ -65,6 +67,39 @@ pub fn examine(report: &RungReport, evidence: &Evidence) -> Validity {
             verdict: *verdict,
             reasons: findings.iter().map(|(_, reason)| reason.clone()).collect(),
         },
+    }
+}
+
+/// Whether most requests of a rung failed because nobody was there: connections refused, reset or cut.
+#[must_use]
+pub fn found_nobody(report: &RungReport) -> bool {
+    let requests = &report.requests;
+    let cut: u64 = [
+        FailureClass::Dns,
+        FailureClass::Connect,
+        FailureClass::Tls,
+        FailureClass::Write,
+        FailureClass::Headers,
+        FailureClass::Body,
+    ]
+    .iter()
+    .filter_map(|class| requests.by_class.get(class.name()))
+    .sum();
+    report.validity.verdict == Verdict::Errors && 2 * cut > requests.failed
+}
+
+/// The verdict on a rung during which the target went away: it says nothing of the level, for nobody knows whether the load
+/// did it. `now` is what happens to whoever tries to reach it.
+#[must_use]
+pub fn went_away(rung: &Validity, now: &str) -> Validity {
+    let mut reasons = vec![format!(
+        "The endpoint went away during this rung and has not come back ({now}). Whether the load brought it down is for its \
+         log to say; start it again, then `plimsoll resume` goes on with this level."
+    )];
+    reasons.extend(rung.reasons.iter().cloned());
+    Validity {
+        verdict: Verdict::ServerRestarted,
+        reasons,
     }
 }
 
@@ -101,7 +136,63 @@ fn errors(report: &RungReport) -> Option<(Verdict, String)> {
     })
 }
 
-fn load(report: &RungReport) -> Option<(Verdict, String)> {
+/// Requests that the server had not answered with a single byte when the rung ended, though others, sent later, were
+/// answered long ago: in flight for the client, not for the server.
+#[derive(Debug, Default)]
+struct Unanswered {
+    /// Mean number in the window on connections that never brought a reply.
+    never: f64,
+    /// Connections of that kind.
+    slots: usize,
+    /// Mean number in the window on connections that had brought replies before: each a request that got stuck.
+    stuck: f64,
+}
+
+/// A request that waits for this many times the longest reply is not in a queue.
+const OVERDUE: u32 = 3;
+
+impl Unanswered {
+    fn of(evidence: &Evidence, window: Window) -> Self {
+        let longest = evidence.requests.iter().filter_map(RequestRecord::e2e).max();
+        let Some(longest) = longest else {
+            return Unanswered::default();
+        };
+        let mut answered: Vec<u32> = evidence
+            .requests
+            .iter()
+            .filter(|record| record.headers.is_some())
+            .map(|record| record.slot)
+            .collect();
+        answered.sort_unstable();
+        let length = window.length().as_secs_f64();
+        let mut found = Unanswered::default();
+        for record in &evidence.requests {
+            let waited = record.ended.saturating_sub(record.sent);
+            if record.ok()
+                || record.headers.is_some()
+                || record.ended < window.closes
+                || waited < longest.saturating_mul(OVERDUE)
+            {
+                continue;
+            }
+            let inside = window.closes.saturating_sub(record.sent.max(window.opens));
+            let mean = inside.as_secs_f64() / length;
+            if answered.binary_search(&record.slot).is_ok() {
+                found.stuck += mean;
+            } else {
+                found.never += mean;
+                found.slots += 1;
+            }
+        }
+        found
+    }
+
+    fn mean(&self) -> f64 {
+        self.never + self.stuck
+    }
+}
+
+fn load(report: &RungReport, unanswered: &Unanswered) -> Option<(Verdict, String)> {
     let level = f64::from(report.concurrency);
     let mean = report.in_flight.mean?;
     if report.in_flight.max.is_some_and(|max| max > report.concurrency) {
@@ -112,6 +203,19 @@ fn load(report: &RungReport) -> Option<(Verdict, String)> {
                  generator, report it.",
                 report.in_flight.max.unwrap_or(0),
                 report.concurrency
+            ),
+        ));
+    }
+    if unanswered.never > level * LOAD_TOLERANCE {
+        let through = report
+            .concurrency
+            .saturating_sub(u32::try_from(unanswered.slots).unwrap_or(u32::MAX));
+        return Some((
+            Verdict::LoadNotDelivered,
+            format!(
+                "Of {level:.0} connections only {through} were ever answered, the others not once: something before the engine \
+                 (a connection limit, a gateway, too few workers) lets no more through. This is no figure of level \
+                 {level:.0}; raise that limit, or stay at or below {through}."
             ),
         ));
     }
@@ -213,13 +317,21 @@ fn cache(report: &RungReport) -> Option<(Verdict, String)> {
 
 /// X R = N over all requests sent in the window, failed ones too. The tolerance grows by 1/sqrt(n): the window cuts
 /// off requests at both ends.
-fn little(report: &RungReport, evidence: &Evidence, window: Window) -> Option<(Verdict, String)> {
-    let in_flight = report.in_flight.mean.filter(|mean| *mean > 0.0)?;
+///
+/// Requests that got stuck are time-outs, counted as such; the law is asked of the others.
+fn little(
+    report: &RungReport,
+    evidence: &Evidence,
+    window: Window,
+    unanswered: &Unanswered,
+) -> Option<(Verdict, String)> {
+    let in_flight = Some(report.in_flight.mean? - unanswered.mean()).filter(|mean| *mean > 0.0)?;
     let response = mean(
         evidence
             .requests
             .iter()
             .filter(|record| window.contains(record.sent))
+            .filter(|record| record.ok() || record.headers.is_some() || record.ended < window.closes)
             // A slot is busy until its request has ended, which may be later than the last token.
             .map(|record| record.ended.saturating_sub(record.sent).as_secs_f64()),
     )?;
@@ -245,10 +357,11 @@ fn little(report: &RungReport, evidence: &Evidence, window: Window) -> Option<(V
     })
 }
 
-fn unsteady(evidence: &Evidence, window: Window) -> Option<(Verdict, String)> {
+fn unsteady(evidence: &Evidence, window: Window, unanswered: &Unanswered) -> Option<(Verdict, String)> {
     const BINS: u32 = 16;
-    if evidence.stop == StopReason::Hopeless {
-        // A window of three responses or so is too short to have halves.
+    // A window of three responses or so is too short to have halves; and a slot whose request got stuck is missing from the
+    // second.
+    if evidence.stop == StopReason::Hopeless || unanswered.stuck > 0.0 {
         return None;
     }
     let bins = in_window(evidence, window, BINS).unwrap_or_else(|| {

@@ -186,6 +186,14 @@ pub trait Runner {
     /// # Errors
     /// When the level cannot be held at all, for example for want of file descriptors.
     fn measure(&mut self, rung: &Rung, watch: &Watch) -> Result<Evidence, RunnerError>;
+
+    /// Whether there is anyone left to load; asked when most requests of a rung found nobody.
+    ///
+    /// # Errors
+    /// What happens to whoever tries to reach the target now.
+    fn reach(&mut self) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
