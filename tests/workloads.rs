@@ -1,0 +1,418 @@
+//! What is asked, as a server sees it: through the real binary.
+
+#![expect(clippy::unwrap_used, reason = "a test fails where its helpers do")]
+
+mod harness;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
+
+use harness::{Finished, Folder, number};
+use plimsoll_scripted::{Script, Scripted, SeenRequest};
+use serde_json::Value;
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn server() -> Scripted {
+    let script = Script::default()
+        .ttft(ms(10))
+        .itl(ms(1))
+        .prompt_tokens(1.0, 12)
+        .keep_requests(1_000_000);
+    Scripted::start(script).unwrap()
+}
+
+/// A short sweep of levels 2, 4 and 8, unless `extra` says otherwise.
+fn sweep(folder: &Folder, server: &Scripted, extra: &[&str]) -> Finished {
+    let url = server.url();
+    let mut arguments = vec!["sweep", url.as_str(), "--warmup", "0", "--json", "--quiet"];
+    for (flag, usual) in [("--levels", "2,4,8"), ("--rung-time", "1s")] {
+        if !extra.contains(&flag) {
+            arguments.extend([flag, usual]);
+        }
+    }
+    arguments.extend(extra);
+    folder.plimsoll(&arguments)
+}
+
+/// The messages of each request to the chat route whose reply was longer than calibration's single token, in the order in
+/// which they came. The first two are those of the preparation: the probe, and one of the workload's own lengths.
+fn asked(server: &Scripted) -> Vec<Vec<(String, String)>> {
+    server
+        .seen()
+        .last
+        .iter()
+        .filter(|request| request.path.ends_with("/chat/completions") && generates(request))
+        .map(|request| {
+            let messages = request.body["messages"].as_array().unwrap();
+            messages
+                .iter()
+                .map(|message| {
+                    (
+                        message["role"].as_str().unwrap().to_owned(),
+                        message["content"].as_str().unwrap().to_owned(),
+                    )
+                })
+                .collect()
+        })
+        .collect()
+}
+
+fn generates(request: &SeenRequest) -> bool {
+    request.body["stream"] == true
+}
+
+fn words(text: &str) -> usize {
+    text.split_whitespace().count()
+}
+
+#[test]
+fn no_prompt_of_a_sweep_begins_like_another() {
+    let (server, folder) = (server(), Folder::new());
+    for _ in 0..2 {
+        // The second sweep has another seed, as every run should against a warm server.
+        let seed = server.seen().requests.to_string();
+        sweep(
+            &folder,
+            &server,
+            &[
+                "--input-tokens",
+                "lognormal:100:0.4",
+                "--output-tokens",
+                "uniform:4-12",
+                "--seed",
+                &seed,
+            ],
+        )
+        .expect_code(0);
+    }
+    let seen = server.seen();
+    assert!(seen.requests > 1_000, "{}", seen.requests);
+    assert_eq!((seen.repeated_prompts, seen.repeated_first_blocks), (0, 0));
+}
+
+#[test]
+fn exactly_the_asked_share_of_a_sweep_has_a_shared_prefix() {
+    for (share, pool) in [(0.8, 10), (0.0, 3), (1.0, 1)] {
+        let (server, folder) = (server(), Folder::new());
+        let (share_text, pool_text) = (share.to_string(), pool.to_string());
+        let run = sweep(
+            &folder,
+            &server,
+            &[
+                "--input-tokens",
+                "96",
+                "--output-tokens",
+                "5",
+                "--shared-prefix",
+                "48",
+                "--share",
+                &share_text,
+                "--pool",
+                &pool_text,
+            ],
+        )
+        .expect_code(0)
+        .json();
+        assert_eq!(number(&run, "/workload/shared_prefix/tokens"), 48.0);
+        let all = asked(&server);
+        // The two of the preparation have no part in it.
+        let rungs = &all[2..];
+        let mut uses: HashMap<&str, u64> = HashMap::new();
+        let mut own = HashSet::new();
+        for messages in rungs {
+            let [(system, prefix), (user, text)] = &messages[..] else {
+                panic!("{messages:?}")
+            };
+            assert_eq!((system.as_str(), user.as_str()), ("system", "user"));
+            assert_eq!(words(prefix), 48);
+            *uses.entry(prefix).or_default() += 1;
+            assert!(own.insert(text.as_str()), "what follows the prefix is new");
+        }
+        let shared: Vec<u64> = uses.values().copied().filter(|n| *n > 1).collect();
+        let total: u64 = shared.iter().sum();
+        let expected = rungs.len() as f64 * share;
+        assert!(
+            (total as f64 - expected).abs() < 1.0,
+            "{total} of {}",
+            rungs.len()
+        );
+        assert_eq!(shared.len(), if share == 0.0 { 0 } else { pool });
+        if let (Some(least), Some(most)) = (shared.iter().min(), shared.iter().max()) {
+            assert!(most - least <= 1, "prefixes take turns: {shared:?}");
+        }
+        // What the server counts as seen before is just the reuse of each prefix after its first use.
+        let seen = server.seen();
+        assert_eq!(
+            seen.repeated_first_blocks,
+            total.saturating_sub(shared.len() as u64)
+        );
+        let lengths = &run["rungs"][0]["lengths"]["input"];
+        assert_eq!(lengths["asked"], 96.0);
+        assert!(
+            (lengths["actual"].as_f64().unwrap() - 96.0).abs() < 2.0,
+            "{lengths}"
+        );
+    }
+}
+
+#[test]
+fn conversations_grow_and_their_users_think_out_of_flight() {
+    let (server, folder) = (server(), Folder::new());
+    let run = sweep(
+        &folder,
+        &server,
+        &[
+            "--levels",
+            "3",
+            "--rung-time",
+            "4s",
+            "--input-tokens",
+            "40",
+            "--output-tokens",
+            "10",
+            "--turns",
+            "3",
+            "--think",
+            "500ms",
+        ],
+    )
+    .expect_code(0)
+    .json();
+    assert_eq!(run["workload"]["conversation"]["turns"], 3);
+    assert_eq!(run["workload"]["conversation"]["think_s"], 0.5);
+    // Who thinks is not in flight, and the level is held all the same.
+    let in_flight = number(&run, "/rungs/0/in_flight/mean");
+    assert!((2.5..=3.0).contains(&in_flight), "{in_flight}");
+    assert!(server.seen().max_in_flight <= 3);
+    assert_eq!(run["rungs"][0]["validity"]["verdict"], "valid", "{run:#}");
+
+    let mut by_length: BTreeMap<usize, u64> = BTreeMap::new();
+    let all = asked(&server);
+    let mut prompts = HashSet::new();
+    // Two of the preparation, and the longest turn as a third.
+    for messages in &all[3..] {
+        *by_length.entry(messages.len()).or_default() += 1;
+        let roles: Vec<&str> = messages.iter().map(|(role, _)| role.as_str()).collect();
+        let expected = ["user", "assistant", "user", "assistant", "user"];
+        assert_eq!(roles, expected[..messages.len()]);
+        for (at, (_, text)) in messages.iter().enumerate() {
+            let expected = match at {
+                0 => 28,
+                1 | 3 => 10,
+                _ => 40,
+            };
+            assert_eq!(words(text), expected, "{at}");
+        }
+        assert!(prompts.insert(messages.clone()), "no prompt comes twice");
+    }
+    let counts: Vec<u64> = by_length.values().copied().collect();
+    assert_eq!(by_length.keys().copied().collect::<Vec<_>>(), [1, 3, 5]);
+    let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+    assert!(*least as f64 > 0.85 * *most as f64, "{by_length:?}");
+    let went_on = all[3..]
+        .iter()
+        .filter(|messages| messages.len() > 1)
+        .filter(|messages| prompts.contains(&messages[..messages.len() - 2]))
+        .count();
+    assert!(went_on * 3 > all.len(), "{went_on} of {}", all.len());
+    let pauses = pauses(&server);
+    assert!(!pauses.is_empty());
+    assert!(
+        pauses.iter().all(|pause| *pause >= ms(500)),
+        "{:?}",
+        pauses.iter().min()
+    );
+}
+
+/// From the end of each reply to the arrival of the turn after it.
+fn pauses(server: &Scripted) -> Vec<Duration> {
+    let seen = server.seen();
+    let requests: Vec<&SeenRequest> = seen
+        .last
+        .iter()
+        .filter(|request| request.path.ends_with("/chat/completions"))
+        .collect();
+    // Requests are numbered from 1 in the order in which they came.
+    let served: HashMap<u64, _> = seen.served.iter().map(|served| (served.number, served)).collect();
+    let by_messages: HashMap<String, u64> = (1..)
+        .zip(&requests)
+        .filter(|(_, request)| generates(request))
+        .map(|(number, request)| (request.body["messages"].to_string(), number))
+        .collect();
+    let mut pauses = Vec::new();
+    for (number, request) in (1..).zip(&requests).filter(|(_, request)| generates(request)) {
+        let mut messages = request.body["messages"].as_array().unwrap().clone();
+        if messages.len() < 3 {
+            continue;
+        }
+        messages.truncate(messages.len() - 2);
+        let before = by_messages.get(&Value::from(messages).to_string());
+        if let (Some(before), Some(now)) = (before.and_then(|n| served.get(n)), served.get(&number)) {
+            pauses.push(now.arrived.saturating_duration_since(before.ended));
+        }
+    }
+    pauses
+}
+
+#[test]
+fn a_dataset_is_sent_as_it_is_and_its_end_is_said() {
+    let (server, folder) = (server(), Folder::new());
+    let lines: String = (0..40)
+        .map(|n| {
+            format!(
+                "{{\"prompt\": \"question {n} of \\\"forty\\\"\\tplease 🌊\", \"max_tokens\": {}}}\r\n",
+                4 + n % 3
+            )
+        })
+        .collect();
+    std::fs::write(folder.path().join("d.jsonl"), format!("\u{feff}{lines}")).unwrap();
+    let run = sweep(&folder, &server, &["--dataset", "d.jsonl", "--levels", "4"])
+        .expect_code(0)
+        .json();
+    assert_eq!(run["workload"]["source"]["format"], "openai");
+    assert_eq!(run["workload"]["source"]["requests"], 40);
+    assert_eq!(run["workload"]["source"]["kind"], "dataset");
+    let texts: HashSet<String> = asked(&server)[1..]
+        .iter()
+        .map(|messages| messages[0].1.clone())
+        .collect();
+    assert_eq!(texts.len(), 40);
+    assert!(texts.contains("question 7 of \"forty\"\tplease 🌊"));
+    let warnings = run["plan"]["warnings"].to_string();
+    assert!(warnings.contains("used up and begun again"), "{warnings}");
+    let lengths = &run["rungs"][0]["lengths"]["output"];
+    let mean = lengths["asked"].as_f64().unwrap();
+    assert!((4.5..5.5).contains(&mean), "{lengths}");
+}
+
+#[test]
+fn a_trace_gives_lengths_and_the_peak() {
+    let (server, folder) = (server(), Folder::new());
+    let mut csv = "TIMESTAMP,ContextTokens,GeneratedTokens\n".to_owned();
+    for n in 0..240 {
+        // Two a second; long prompts have short replies.
+        let (input, output) = if n % 2 == 0 { (200, 3) } else { (30, 9) };
+        csv += &format!(
+            "2023-11-16 18:{:02}:{:02}.{}000000,{input},{output}\n",
+            n / 120,
+            n / 2 % 60,
+            n % 2 * 5
+        );
+    }
+    std::fs::write(folder.path().join("azure.csv"), csv).unwrap();
+    let run = sweep(&folder, &server, &["--trace", "azure.csv", "--levels", "4"])
+        .expect_code(0)
+        .json();
+    assert_eq!(run["workload"]["source"]["format"], "azure");
+    let peak = number(&run, "/plan/instances/peak_per_s");
+    assert!((peak - 2.0).abs() < 0.05, "{peak}");
+    let mut pairs = HashSet::new();
+    for request in &server.seen().last {
+        if request.path.ends_with("/chat/completions") && generates(request) {
+            let text = request.body["messages"][0]["content"].as_str().unwrap();
+            pairs.insert((words(text), request.body["max_tokens"].as_u64().unwrap()));
+        }
+    }
+    // Twelve tokens of each prompt are the template's.
+    assert!(pairs.contains(&(188, 3)) && pairs.contains(&(18, 9)), "{pairs:?}");
+    assert!(
+        !pairs.contains(&(188, 9)) && !pairs.contains(&(18, 3)),
+        "{pairs:?}"
+    );
+}
+
+#[test]
+fn what_contradicts_itself_is_refused_before_anything_is_sent() {
+    let (server, folder) = (server(), Folder::new());
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("d.jsonl", "{\"prompt\": \"a\"}\n{\"promt\": \"b\"}\n");
+    write(
+        "t.csv",
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,374,44\nsoon,5,5\n",
+    );
+    write(
+        "good.csv",
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,374,44\n",
+    );
+    write("lengths", "5\n-1\n");
+    write("empty", "");
+    for (extra, expected) in [
+        (&["--input-tokens", "lognorm:5:1"][..], "did you mean `lognormal`"),
+        (&["--input-tokens", "file:lengths"], "lengths, line 2"),
+        (&["--input-tokens", "file:empty"], "there is nothing in it"),
+        (&["--input-tokens", "nan"], "is not a token length"),
+        (&["--share", "0.5"], "--shared-prefix"),
+        (&["--shared-prefix", "2000"], "leaves nothing of prompts"),
+        (
+            &["--shared-prefix", "5", "--share", "1.5"],
+            "fraction from 0 to 1",
+        ),
+        (
+            &["--shared-prefix", "5", "--share", "nan"],
+            "fraction from 0 to 1",
+        ),
+        (&["--shared-prefix", "99999999999"], "whole number from 1"),
+        (&["--think", "2s"], "--turns"),
+        (&["--turns", "0"], "whole number from 1"),
+        (&["--turns", "3", "--think", "99h"], "at most 24h"),
+        (&["--dataset", "nowhere"], "nowhere"),
+        (&["--dataset", "d.jsonl"], "d.jsonl, line 2"),
+        (&["--dataset", "empty"], "there is nothing in it"),
+        (
+            &["--dataset", "d.jsonl", "--input-tokens", "5"],
+            "their own lengths",
+        ),
+        (&["--dataset-format", "csv"], "--dataset"),
+        (
+            &["--dataset", "d.jsonl", "--dataset-format", "shareGPT"],
+            "did you mean `sharegpt`",
+        ),
+        (&["--trace", "t.csv"], "t.csv, line 3: `soon`"),
+        (&["--trace", "good.csv", "--turns", "2"], "--trace"),
+        (&["--trace", "good.csv", "--trace-unit", "min"], "write ms or s"),
+    ] {
+        let finished = sweep(&folder, &server, extra).expect_code(2);
+        assert!(
+            finished.stderr.contains(expected),
+            "{extra:?}: {}",
+            finished.stderr
+        );
+        assert_eq!(finished.stdout, "");
+    }
+    assert_eq!(server.seen().requests + server.seen().other_requests, 0);
+}
+
+#[test]
+fn the_simulated_engine_shows_what_reuse_is_worth() {
+    let folder = Folder::new();
+    let predict = |share: &str| {
+        let run = folder
+            .plimsoll(&[
+                "predict",
+                "--model",
+                "llama-3.1-8b",
+                "--input-tokens",
+                "2048",
+                "--output-tokens",
+                "64",
+                "--levels",
+                "64",
+                "--shared-prefix",
+                "1792",
+                "--share",
+                share,
+                "--json",
+            ])
+            .json();
+        (
+            number(&run, "/rungs/0/throughput/requests_per_s"),
+            number(&run, "/rungs/0/server/prefix_cache_hit_rate"),
+        )
+    };
+    let ((cold, none), (warm, most)) = (predict("0"), predict("1"));
+    assert!(warm > 1.5 * cold, "{cold} {warm}");
+    assert!(none < 0.001 && most > 0.8, "{none} {most}");
+}
