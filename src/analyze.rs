@@ -4,16 +4,15 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use plimsoll_plan::Demand;
-use plimsoll_plan::imported::{answer_table, examine_table, trustworthy, unchecked};
-use plimsoll_report::import::{Imported, document, import};
-use plimsoll_report::terminal;
-use plimsoll_run::answer::{LimitStatus, Plan};
+use plimsoll_plan::imported::answer_table;
+use plimsoll_report::import::{Imported, import};
+use plimsoll_run::answer::Plan;
 use plimsoll_run::document::{Client, Run, SCHEMA, Status};
 use plimsoll_run::sla::Sla;
 use plimsoll_run::target::{Dialect, Target};
 use plimsoll_run::workload::{TokenLength, Workload};
 
-use crate::arguments::AnalyzeArguments;
+use crate::arguments::{AnalyzeArguments, SweepFormat};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::settings::settle_question;
 use crate::sweep_file::SweepFile;
@@ -32,7 +31,7 @@ pub fn run(arguments: &AnalyzeArguments) -> Result<Exit, Failure> {
     let imported = import(&files, arguments.output_tokens).or_exit(Exit::Usage)?;
     let asked = &arguments.question;
     let sla = if asked.sla.is_empty() {
-        imported.sla.clone()
+        imported.table.sla.clone()
     } else {
         Sla {
             terms: asked.sla.clone(),
@@ -41,46 +40,14 @@ pub fn run(arguments: &AnalyzeArguments) -> Result<Exit, Failure> {
     let question = settle_question(asked, &SweepFile::default(), sla.clone(), None);
     let demand = question.demand();
     let mut rungs = imported.rungs.clone();
-    let refused = examine_table(&mut rungs, &imported.counted, &sla);
-    // What the files record was judged by their own SLA; another question needs values.
-    let recorded: &[Option<bool>] = if imported.sla.terms.is_empty() || imported.sla == sla {
-        &imported.recorded
-    } else {
-        &[]
-    };
-    let mut plan = answer_table(&mut rungs, &refused, recorded, &sla, &demand);
-    plan.warnings.extend(imported.remarks.iter().cloned());
-    plan.warnings.extend(unchecked(&rungs, &imported.counted));
-
-    let exit = if !trustworthy(&rungs, &refused) {
-        Exit::Invalid
-    } else if never_met(&plan) {
-        Exit::SlaNotMet
-    } else {
-        Exit::Done
-    };
+    let plan = answer_table(&mut rungs, &imported.table, &sla, &demand);
     let mut run = as_run(&imported, &files, sla, &demand);
     run.demand = Some(question.terms.clone());
     run.notes.extend(question.note.clone());
     run.rungs = rungs;
     run.plan = plan;
-    if arguments.json {
-        crate::console::put(&document(&run, &imported))?;
-    } else {
-        let style = crate::report::style();
-        crate::console::put(&format!(
-            "{}\n{}\n",
-            terminal::table(&run, &style),
-            terminal::answer_of_table(&run, &imported.formats.join(", "), &style)
-        ))?;
-    }
-    Ok(exit)
-}
-
-fn never_met(plan: &Plan) -> bool {
-    plan.limit
-        .as_ref()
-        .is_some_and(|limit| limit.status == LimitStatus::NeverMet)
+    crate::report::print(&run, SweepFormat::json_if(arguments.json))?;
+    Ok(Exit::of(&run))
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
@@ -104,7 +71,7 @@ fn as_run(imported: &Imported, files: &[(String, Vec<u8>)], sla: Sla, demand: &D
     let workload = Workload {
         input_tokens: TokenLength::fixed(1),
         output_tokens: TokenLength::fixed(1),
-        streaming: imported.streaming.unwrap_or(true),
+        streaming: imported.table.streaming.unwrap_or(true),
         ..Workload::default()
     };
     Run {
@@ -137,5 +104,6 @@ fn as_run(imported: &Imported, files: &[(String, Vec<u8>)], sla: Sla, demand: &D
         rungs: Vec::new(),
         plan: Plan::default(),
         verification: None,
+        table: Some(imported.table.clone()),
     }
 }

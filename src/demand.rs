@@ -59,6 +59,7 @@ impl DemandArguments {
                 .startup
                 .map_or(otherwise.startup_s, |startup| startup.as_secs_f64()),
             failures: self.failures.unwrap_or(otherwise.failures),
+            spares: otherwise.spares,
             trace: traced
                 .map(|trace| trace.name.clone())
                 .or_else(|| otherwise.trace.clone()),

@@ -35,7 +35,8 @@ impl Exit {
         }
     }
 
-    /// What a run's document comes to.
+    /// What a run's document comes to. Nothing trustworthy goes before what it seems to say: where too many requests fail at
+    /// every level, no level meets an SLA, and the reason to look at is the failures.
     pub fn of(run: &Run) -> Exit {
         let never_met = run
             .plan
@@ -44,10 +45,7 @@ impl Exit {
             .is_some_and(|limit| limit.status == LimitStatus::NeverMet);
         if run.status == Status::Interrupted {
             Exit::Interrupted
-        } else if !run.rungs.iter().any(|rung| rung.validity.may_decide())
-            || (run.plan.limit.is_none() && !run.sla.terms.is_empty())
-        {
-            // No rung may be believed, or none tells what the SLA asks.
+        } else if !plimsoll_plan::trustworthy(run) {
             Exit::Invalid
         } else if never_met {
             Exit::SlaNotMet

@@ -1,6 +1,5 @@
 //! `plimsoll plan`: the planning numbers again under another SLA, peak or price. Sends nothing.
 
-use plimsoll_plan::answer;
 use plimsoll_run::directory::RunDirectory;
 
 use crate::arguments::{PlanArguments, SweepFormat};
@@ -12,7 +11,6 @@ pub fn run(arguments: &PlanArguments) -> Result<Exit, Failure> {
     let (_, mut run) = RunDirectory::open(&arguments.run).or_exit(Exit::Usage)?;
     let question = Question::again(&run, &arguments.question);
     question.put_to(&mut run);
-    run.plan = answer(&run.rungs, &run.sla, &question.demand());
     crate::report::print(&run, SweepFormat::json_if(arguments.json))?;
     Ok(Exit::of(&run))
 }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use plimsoll_plan::Demand;
+use plimsoll_plan::imported::answer_table;
+use plimsoll_plan::{Demand, answer};
 use plimsoll_run::demand::DemandTerms;
 use plimsoll_run::document::Run;
 use plimsoll_run::peak::Peak;
@@ -21,8 +22,6 @@ pub struct Question {
     pub price: Option<f64>,
     /// Its currency.
     pub currency: String,
-    /// Instances to keep beyond need.
-    pub spares: u64,
     /// How the peak arrives and the replicas are run.
     pub terms: DemandTerms,
     /// Arrival times of the trace that gave the peak, seconds, ascending.
@@ -43,6 +42,13 @@ impl Question {
         };
         let trace = arguments.demand.peak_trace.as_ref();
         let mut terms = arguments.demand.or(&run.demand.clone().unwrap_or_default());
+        // Runs of earlier versions have the spares in their answer only.
+        let answered = run
+            .plan
+            .instances
+            .as_ref()
+            .map_or(0, |instances| instances.spares);
+        terms.spares = arguments.spares.unwrap_or(terms.spares.max(answered));
         if arguments.peak.is_some() {
             // Another peak than the trace's.
             terms.trace = None;
@@ -58,17 +64,11 @@ impl Question {
             note: trace.map(|trace| trace.note.clone()),
             price: arguments.price.or(run.price_per_hour),
             currency: arguments.currency.clone().unwrap_or_else(|| run.currency.clone()),
-            spares: arguments.spares.unwrap_or_else(|| {
-                run.plan
-                    .instances
-                    .as_ref()
-                    .map_or(0, |instances| instances.spares)
-            }),
         }
     }
 
-    /// Writes it into a run. Rungs measured under another SLA are judged again; their goodput, which was counted
-    /// request by request, is then unknown.
+    /// Writes it into a run and answers it. Rungs measured under another SLA are judged again; their goodput, which was
+    /// counted request by request, is then unknown.
     pub fn put_to(&self, run: &mut Run) {
         if run.sla != self.sla {
             run.sla = self.sla.clone();
@@ -82,6 +82,10 @@ impl Question {
         run.notes.extend(self.note.clone());
         run.price_per_hour = self.price;
         run.currency.clone_from(&self.currency);
+        run.plan = match &run.table {
+            Some(table) => answer_table(&mut run.rungs, table, &self.sla, &self.demand()),
+            None => answer(&run.rungs, &run.sla, &self.demand()),
+        };
     }
 
     /// What the planning numbers are asked for.
@@ -90,7 +94,7 @@ impl Question {
             peak: self.peak,
             price_per_hour: self.price,
             currency: self.currency.clone(),
-            spares: self.spares,
+            spares: self.terms.spares,
             arrival_cv2: self.terms.arrival_cv2,
             routing: self.terms.routing,
             scaling_efficiency: self.terms.scaling_efficiency,

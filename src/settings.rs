@@ -218,7 +218,10 @@ pub fn settle_question(
             .or(file.peak.load)
             .or(trace.map(rate))
             .or(peak),
-        terms: demand.or(&DemandTerms::default()),
+        terms: demand.or(&DemandTerms {
+            spares: arguments.spares.or(file.peak.spares).unwrap_or(0),
+            ..DemandTerms::default()
+        }),
         trace: trace.map(|trace| Arc::clone(&trace.times_s)),
         note: trace.map(|trace| trace.note.clone()),
         price: arguments.price.or(file.peak.price),
@@ -227,7 +230,6 @@ pub fn settle_question(
             .clone()
             .or_else(|| file.peak.currency.clone())
             .unwrap_or_else(|| "USD".to_owned()),
-        spares: arguments.spares.or(file.peak.spares).unwrap_or(0),
     }
 }
 

@@ -4,23 +4,10 @@
 
 mod harness;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use harness::{Finished, Folder, number, text};
+use harness::{Finished, Folder, curve, number, text};
 use serde_json::Value;
-
-fn curve(number: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/plan/tests/fixtures");
-    std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .find(|path| {
-            path.file_name()
-                .and_then(|name| name.to_str())
-                .is_some_and(|name| name.starts_with(&format!("{number}_")))
-        })
-        .unwrap()
-}
 
 fn foreign(file: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -153,6 +140,17 @@ fn limits_are_those_an_expert_reads_off_the_curves() {
 }
 
 #[test]
+fn the_onset_explains_the_cliff() {
+    let (_, document) = answer("16", &["ttft.mean<=5s"]);
+    let onset = number(&document, "/plan/queue_onset/concurrency");
+    assert!(
+        (62.0..=68.0).contains(&onset),
+        "the batch is capped at 64: {onset}"
+    );
+    assert!(text(&document, "/plan/limit/reason").contains("wait for a slot"));
+}
+
+#[test]
 fn what_an_expert_refuses_is_refused() {
     // Fifty requests cannot hold 64, nor 400 hold 512.
     for (curve, held) in [("06", 256), ("07", 32)] {
@@ -182,11 +180,21 @@ fn what_an_expert_refuses_is_refused() {
     assert_eq!(verdicts(&document)[5], (32, "errors"));
     assert_eq!(number(&document, "/plan/best/concurrency"), 16.0);
 
-    // 37 to 50 % of the requests failed at every level.
-    let (code, document) = answer("11", &["error_rate<=0.05"]);
-    assert_eq!(code, 5);
-    assert_eq!(text(&document, "/plan/limit/status"), "never_met");
-    assert_eq!(document["plan"]["best"], Value::Null);
+    // 37 to 50 % of the requests failed at every level: none passes, with or without a word on errors, and nothing else
+    // is known but that throughput had not stopped growing.
+    for sla in [&["error_rate<=0.05"][..], &["e2e.p95<=60s"], &[]] {
+        let (code, document) = answer("11", sla);
+        assert_eq!(code, 5);
+        let limit = &document["plan"]["limit"];
+        assert_eq!(text(limit, "/status"), "never_met");
+        assert_eq!(limit["concurrency"], Value::Null);
+        assert!(text(limit, "/binding").starts_with("error_rate<="), "{limit}");
+        for lacking in ["best", "instances", "cost", "largest_passing", "efficient_point"] {
+            assert_eq!(document["plan"][lacking], Value::Null, "{lacking}");
+        }
+        assert_eq!(text(&document, "/plan/knee/status"), "not_saturated");
+        assert!(text(&document, "/plan/knee/reason").contains("requests failed"));
+    }
 
     // TTFT that leaps once and then stays is no queue.
     let (_, document) = answer("22", &["ttft.mean<=2s"]);

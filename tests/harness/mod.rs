@@ -174,6 +174,21 @@ pub fn wait_until(what: &str, mut ready: impl FnMut() -> bool) {
     }
 }
 
+/// The file of a published curve by its number.
+pub fn curve(number: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/curves");
+    let mut files = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let begins = format!("{number}_");
+    files
+        .find(|path| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with(&begins))
+        })
+        .unwrap()
+}
+
 /// A number in a JSON document by its path.
 #[track_caller]
 pub fn number(document: &Value, pointer: &str) -> f64 {

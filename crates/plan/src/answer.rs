@@ -1,15 +1,17 @@
 //! From the rungs of a run to its planning numbers.
 
 use plimsoll_run::answer::{KneeStatus, Plan};
+use plimsoll_run::document::Run;
 use plimsoll_run::rung::RungReport;
 use plimsoll_run::sla::Sla;
+use plimsoll_run::validity::Verdict;
 
 pub use crate::fleet::Routing;
 pub use crate::instances::Demand;
 
 use crate::instances::{cost, instances};
-use crate::knee::knee;
-use crate::levels::{Curve, Level, Standing, curve, levels, outlier};
+use crate::knee::{despite_failures, knee};
+use crate::levels::{Curve, Level, Standing, curve, curve_despite_failures, levels, outlier};
 use crate::limit::{best, crossing, find, limit};
 use crate::onset::onset;
 use crate::rows::{decline, efficient, largest_passing, largest_throughput};
@@ -22,6 +24,11 @@ use crate::wording::{figure, percent};
 /// knee, and a level at which too many requests fail counts as failing the SLA.
 #[must_use]
 pub fn answer(rungs: &[RungReport], sla: &Sla, demand: &Demand) -> Plan {
+    answer_for(rungs, sla, Some(demand))
+}
+
+/// The same; `None` asks for no instances.
+pub(crate) fn answer_for(rungs: &[RungReport], sla: &Sla, demand: Option<&Demand>) -> Plan {
     let levels = levels(rungs, sla);
     let curve = curve(&levels);
     let queue_onset = onset(&levels);
@@ -29,17 +36,17 @@ pub fn answer(rungs: &[RungReport], sla: &Sla, demand: &Demand) -> Plan {
     let judged = levels
         .iter()
         .any(|level| matches!(level.standing, Standing::Passes | Standing::Fails));
-    let instances = instances(&levels, at_limit, judged, demand);
-    let cost = cost(&levels, at_limit, instances.as_ref(), demand);
-    let knee = knee(&curve);
+    let instances = demand.and_then(|demand| instances(&levels, at_limit, judged, demand));
+    let cost = demand.and_then(|demand| cost(&levels, at_limit, instances.as_ref(), demand));
+    let knee = knee(&curve).or_else(|| despite_failures(&curve_despite_failures(&levels)));
     let mut plan = Plan {
-        best: best(&levels, curve.tokens),
+        best: best(&levels, sla, curve.tokens),
         limit: limit(&levels, rungs, sla, queue_onset.as_ref()),
         knee,
         queue_onset,
         decline: decline(&curve),
-        largest_passing: largest_passing(&levels),
-        largest_throughput_under_sla: largest_throughput(&levels, curve.tokens),
+        largest_passing: largest_passing(&levels, sla),
+        largest_throughput_under_sla: largest_throughput(&levels, sla, curve.tokens),
         efficient_point: efficient(&levels),
         instances,
         cost,
@@ -49,12 +56,25 @@ pub fn answer(rungs: &[RungReport], sla: &Sla, demand: &Demand) -> Plan {
     plan
 }
 
+/// Whether a run's answer may be relied upon: a rung may decide, or one stands behind something that buffers the stream and
+/// the question did not need the stream; and the rungs tell what the SLA asks. (Of an imported table, terms that it cannot
+/// tell are left out of the answer with a warning.) That a level fails because too many requests do is no measurement of it.
+#[must_use]
+pub fn trustworthy(run: &Run) -> bool {
+    let plan = &run.plan;
+    let buffered = |rung: &RungReport| rung.validity.verdict == Verdict::StreamBuffered;
+    let believed = run.rungs.iter().any(|rung| rung.validity.may_decide())
+        || (run.rungs.iter().any(buffered) && (plan.best.is_some() || plan.limit.is_some()));
+    let answered = plan.limit.is_some() || run.sla.terms.is_empty() || run.table.is_some();
+    believed && answered
+}
+
 fn warnings(
     plan: &Plan,
     levels: &[Level],
     curve: &Curve,
     rungs: &[RungReport],
-    demand: &Demand,
+    demand: Option<&Demand>,
 ) -> Vec<String> {
     let mut warnings = Vec::new();
     if let (Some(fail), Some(above)) = (crossing(levels).fail, crossing(levels).above) {
@@ -69,6 +89,17 @@ fn warnings(
         } else {
             "No level could be judged against the SLA; see the verdicts of the rungs.".to_owned()
         });
+    }
+    let buffered: Vec<String> = levels
+        .iter()
+        .filter(|level| level.rung.validity.verdict == Verdict::StreamBuffered)
+        .map(|level| level.level.to_string())
+        .collect();
+    if !buffered.is_empty() {
+        warnings.push(format!(
+            "Something buffers the stream at {}: TTFT, TPOT and ITL are not used there, throughput and E2E are.",
+            buffered.join(", ")
+        ));
     }
     for level in levels {
         match level.standing {
@@ -116,6 +147,9 @@ fn warnings(
             figure(knee.concurrency)
         ));
     }
+    let Some(demand) = demand else {
+        return warnings;
+    };
     match &plan.instances {
         None => warnings
             .push("The number of instances needs a peak; give --peak, such as --peak 40rps.".to_owned()),

@@ -8,7 +8,7 @@ use plimsoll_run::rung::{RungReport, TermOutcome};
 use plimsoll_run::sla::{Metric, Sla, SlaTerm};
 
 use crate::judge::judge;
-use crate::levels::Level;
+use crate::levels::{Level, has_throughput};
 
 /// Rungs within this distance in ln C take part.
 const REACH: f64 = 0.35;
@@ -98,7 +98,7 @@ pub(crate) fn estimate(rungs: &[RungReport], sla: &Sla, pass: &Level, fail: &Lev
     }
     let judged: Vec<(f64, Vec<TermOutcome>)> = rungs
         .iter()
-        .filter(|rung| rung.validity.may_decide() && rung.concurrency > 0)
+        .filter(|rung| has_throughput(rung) && rung.concurrency > 0)
         .map(|rung| (f64::from(rung.concurrency).ln(), judge(rung, sla)))
         .collect();
     let mut lowest: Option<Estimate> = None;

@@ -10,7 +10,7 @@
 pub use plimsoll_run::demand::Routing;
 use plimsoll_run::rung::RungReport;
 
-use crate::levels::{Level, throughput};
+use crate::levels::{Level, has_throughput, throughput};
 
 /// The share of time in which the number inside may exceed the limit.
 const OVER: f64 = 0.05;
@@ -33,7 +33,7 @@ impl Server {
     pub(crate) fn new(levels: &[Level]) -> Option<Self> {
         let points: Vec<(f64, f64)> = levels
             .iter()
-            .filter(|level| level.rung.validity.may_decide())
+            .filter(|level| has_throughput(level.rung))
             .filter_map(|level| Some((f64::from(level.level), throughput(level.rung, false)?)))
             .collect();
         Server::through(points)

@@ -1,8 +1,8 @@
 //! Tables that someone else measured: what a run of our own would have shown in its evidence must be read off the
 //! rows themselves (METHOD sections 2 and 4).
 //!
-//! [`examine_table`] gives the rungs their verdicts and says which metrics may not be used; [`answer_table`] answers
-//! from what is left; [`unchecked`] names what the table leaves open.
+//! [`answer_table`] gives the rungs their verdicts, answers from what may be used of them, and names what the table
+//! leaves open. It starts from the table's own figures each time, so that another SLA can be asked of a saved table.
 
 mod across;
 mod record;
@@ -11,9 +11,10 @@ mod row;
 use plimsoll_run::answer::{LimitStatus, Plan};
 use plimsoll_run::rung::RungReport;
 use plimsoll_run::sla::{Metric, Sla};
+use plimsoll_run::table::ImportedTable;
 use plimsoll_run::validity::{Validity, Verdict};
 
-use crate::answer::{Demand, answer};
+use crate::answer::{Demand, answer_for};
 use crate::judge::judge;
 use crate::validity::compare;
 
@@ -22,12 +23,39 @@ use record::put_record;
 use row::{empty, errors, in_flight, in_one_piece, little, response, samples, too_few_to_hold, void};
 
 /// What may not be used of each rung although its throughput counts; in the order of the rungs.
-pub type Refused = Vec<Vec<Metric>>;
+type Refused = Vec<Vec<Metric>>;
+
+/// Examines the rungs of an imported table, judges them against the SLA, and answers: see [`answer_examined`].
+#[must_use]
+pub fn answer_table(rungs: &mut [RungReport], table: &ImportedTable, sla: &Sla, demand: &Demand) -> Plan {
+    let row = |at: usize| table.rows.get(at).copied().unwrap_or_default();
+    for (at, rung) in rungs.iter_mut().enumerate() {
+        rung.validity = match row(at).verdict {
+            None | Some(Verdict::Valid) => Validity::valid(),
+            Some(verdict) => Validity {
+                verdict,
+                reasons: vec!["So says the table.".to_owned()],
+            },
+        };
+    }
+    let counted: Vec<bool> = (0..rungs.len()).map(|at| row(at).counted).collect();
+    let refused = examine_table(rungs, &counted, sla);
+    // What the files record was judged by their own SLA; another question needs values.
+    let recorded: Vec<Option<bool>> = if table.sla.terms.is_empty() || table.sla == *sla {
+        (0..rungs.len()).map(|at| row(at).met).collect()
+    } else {
+        Vec::new()
+    };
+    let mut plan = answer_examined(rungs, &refused, &recorded, sla, demand);
+    plan.warnings.extend(table.remarks.iter().cloned());
+    plan.warnings.extend(unchecked(rungs, &counted));
+    plan
+}
 
 /// Gives the rungs of an imported table their verdicts. `counted[i]` says that the requests per second of rung `i`
 /// were counted, not computed from the latency: only then does Little's law tell anything. `sla` says which
 /// percentiles matter.
-pub fn examine_table(rungs: &mut [RungReport], counted: &[bool], sla: &Sla) -> Refused {
+fn examine_table(rungs: &mut [RungReport], counted: &[bool], sla: &Sla) -> Refused {
     for (at, rung) in rungs.iter_mut().enumerate() {
         let counted = counted.get(at).copied().unwrap_or(false);
         if empty(rung) {
@@ -87,21 +115,12 @@ fn usable(rungs: &[RungReport], refused: &Refused) -> Vec<RungReport> {
     usable
 }
 
-/// Whether anything in the table may be relied upon.
-#[must_use]
-pub fn trustworthy(rungs: &[RungReport], refused: &Refused) -> bool {
-    usable(rungs, refused)
-        .iter()
-        .any(|rung| rung.validity.may_decide())
-}
-
 /// Judges the rungs against the SLA and answers from what may be used of them.
 ///
 /// A term that no row can evaluate is left out, with a warning: the best concurrency is then that of the other terms, or
 /// by throughput alone; a limit and a number of instances are not given unless a term remains. Where none does, or none
 /// was given, `recorded` counts: whether each row is said to have passed an SLA (empty where nothing is said).
-#[must_use]
-pub fn answer_table(
+fn answer_examined(
     rungs: &mut [RungReport],
     refused: &Refused,
     recorded: &[Option<bool>],
@@ -132,9 +151,10 @@ pub fn answer_table(
             ));
         }
     }
-    let mut plan = answer(&usable, &asked, demand);
-    let left_out = !sla.terms.is_empty() && asked.terms.is_empty();
     let by_record = asked.terms.is_empty() && recorded.iter().any(Option::is_some);
+    // With no term left nothing says which levels may be used: throughput alone is answered.
+    let left_out = !sla.terms.is_empty() && asked.terms.is_empty();
+    let mut plan = answer_for(&usable, &asked, (!left_out || by_record).then_some(demand));
     let silent = usable.iter().all(|rung| rung.error_rate().is_none());
     if asked.terms.is_empty()
         && (left_out || silent)
@@ -148,8 +168,8 @@ pub fn answer_table(
     if by_record {
         put_record(&mut plan, &usable, recorded, sla, demand);
     } else if left_out {
-        plan.instances = None;
-        plan.cost = None;
+        plan.largest_passing = None;
+        plan.largest_throughput_under_sla = None;
     }
     for (name, what) in [
         (Verdict::StreamBuffered, "TTFT, TPOT and ITL"),
@@ -207,8 +227,7 @@ fn statistics(rungs: &[RungReport], metric: Metric) -> Vec<String> {
 }
 
 /// What the table leaves open, in sentences.
-#[must_use]
-pub fn unchecked(rungs: &[RungReport], counted: &[bool]) -> Vec<String> {
+fn unchecked(rungs: &[RungReport], counted: &[bool]) -> Vec<String> {
     let mut open = Vec::new();
     let none = |has: &dyn Fn(&RungReport) -> bool| !rungs.iter().any(has);
     let little = rungs.iter().zip(counted).any(|(rung, counted)| {
@@ -328,7 +347,7 @@ mod tests {
         let sla = Sla {
             terms: vec!["e2e.p99<=5s".parse().unwrap()],
         };
-        let plan = answer_table(&mut rungs, &refused, &[], &sla, &Demand::default());
+        let plan = answer_examined(&mut rungs, &refused, &[], &sla, &Demand::default());
         assert_eq!(plan.best.map(|best| best.concurrency), Some(64));
         assert_eq!((plan.limit, plan.instances), (None, None));
         assert!(plan.warnings[0].contains("e2e.mean"), "{:?}", plan.warnings);
@@ -354,7 +373,7 @@ mod tests {
             terms: vec!["e2e.p99<50s".parse().unwrap()],
         };
         let refused = examine_table(&mut rungs, &[false; 5], &sla);
-        let plan = answer_table(&mut rungs, &refused, &recorded, &sla, &Demand::default());
+        let plan = answer_examined(&mut rungs, &refused, &recorded, &sla, &Demand::default());
         let limit = plan.limit.unwrap();
         assert_eq!(limit.interval, [Some(256.0), Some(284.0)]);
         assert_eq!(limit.status, LimitStatus::Crossed);

@@ -2,6 +2,7 @@
 
 use plimsoll_run::rung::{Distribution, RungReport, TermOutcome};
 use plimsoll_run::sla::{Metric, Sla, SlaTerm, Stat};
+use plimsoll_run::validity::Verdict;
 
 use crate::interval::share;
 
@@ -15,7 +16,8 @@ const TPOT_SAMPLES: u64 = 20;
 ///
 /// Percentiles are judged with failed requests counted as slower than any success, means over the successes (the
 /// error term sees the failures). A percentile from too few samples passes as `None`, with a note, unless it lies
-/// among the failures. An imported table that does not say how many samples it has (`n` 0) is taken at its word.
+/// among the failures. An imported table that does not say how many samples it has (`n` 0) is taken at its word. Behind
+/// something that buffers the stream, TTFT, TPOT and ITL are not evaluated: what was timed is not the engine.
 #[must_use]
 pub fn judge(report: &RungReport, sla: &Sla) -> Vec<TermOutcome> {
     let mut outcomes: Vec<TermOutcome> = sla
@@ -23,6 +25,15 @@ pub fn judge(report: &RungReport, sla: &Sla) -> Vec<TermOutcome> {
         .iter()
         .map(|term| match (term.metric, term.stat) {
             (Metric::ErrorRate, _) | (_, None) => errors(report, *term),
+            _ if report.validity.verdict == Verdict::StreamBuffered && term.metric.needs_stream() => {
+                TermOutcome {
+                    term: *term,
+                    observed: None,
+                    pass: None,
+                    interval: None,
+                    note: Some("not evaluated: something buffers the stream on its way".to_owned()),
+                }
+            }
             (_, Some(stat)) => latency(report, *term, stat),
         })
         .collect();
@@ -32,6 +43,14 @@ pub fn judge(report: &RungReport, sla: &Sla) -> Vec<TermOutcome> {
         outcomes.push(errors(report, sla.error_limit()));
     }
     outcomes
+}
+
+/// Judges a rung again by the terms it was judged by, after its verdict may have changed.
+pub(crate) fn judge_again(report: &mut RungReport) {
+    if !report.sla.is_empty() {
+        let terms = report.sla.iter().map(|outcome| outcome.term).collect();
+        report.sla = judge(report, &Sla { terms });
+    }
 }
 
 fn errors(report: &RungReport, term: SlaTerm) -> TermOutcome {

@@ -152,6 +152,20 @@ pub(crate) fn still_grows(curve: &Curve) -> Option<bool> {
     Some(monotone.last_elasticity() > ELASTICITY)
 }
 
+/// Where too many requests fail at nearly every level there is no knee. What succeeded may still show that throughput grew
+/// to the end: a lower bound, nothing more; `None` where it does not.
+#[must_use]
+pub(crate) fn despite_failures(curve: &Curve) -> Option<Knee> {
+    let found = knee(curve).filter(|knee| knee.status == KneeStatus::NotSaturated)?;
+    Some(Knee {
+        reason: format!(
+            "{} Many requests failed, so that even this bound is to be trusted little.",
+            found.reason
+        ),
+        ..found
+    })
+}
+
 fn point(rates: &[(f64, f64)]) -> Option<f64> {
     let plateau = plateau(rates.iter().map(|rate| rate.1))?;
     Monotone::through(rates.iter().copied())?.first_root(KNEE_SHARE * plateau)

@@ -71,11 +71,14 @@ pub(crate) fn levels<'a>(rungs: &'a [RungReport], sla: &Sla) -> Vec<Level<'a>> {
         .filter_map(|level| {
             let of_level = || rungs.iter().rev().filter(|rung| rung.concurrency == level);
             let believable = |rung: &&RungReport| rung.validity.may_decide() || failed(rung);
-            let rung = of_level().find(believable).or_else(|| of_level().next())?;
+            let rung = of_level()
+                .find(believable)
+                .or_else(|| of_level().find(|rung| has_throughput(rung)))
+                .or_else(|| of_level().next())?;
             let outcomes = judge(rung, sla);
             let standing = if failed(rung) {
                 Standing::Fails
-            } else if !rung.validity.may_decide() {
+            } else if !has_throughput(rung) {
                 Standing::Invalid
             } else if outcomes.iter().any(|outcome| outcome.pass == Some(false)) {
                 Standing::Fails
@@ -118,7 +121,7 @@ fn near(standing: Standing, outcomes: &[TermOutcome]) -> bool {
 }
 
 /// Too many failures are no measurement, but they do say that the level cannot be served.
-fn failed(rung: &RungReport) -> bool {
+pub(crate) fn failed(rung: &RungReport) -> bool {
     rung.validity.verdict == Verdict::Errors
 }
 
@@ -145,17 +148,27 @@ impl Curve {
 /// Throughput is never known better than this.
 const LEAST_ERROR: f64 = 0.01;
 
-/// A buffered stream spoils TTFT and ITL, not the throughput.
-fn has_throughput(rung: &RungReport) -> bool {
+/// A buffered stream spoils TTFT, TPOT and ITL (which [`judge`] refuses then), not the throughput nor E2E.
+pub(crate) fn has_throughput(rung: &RungReport) -> bool {
     rung.validity.may_decide() || rung.validity.verdict == Verdict::StreamBuffered
 }
 
 /// The throughput curve; tokens where every rung knows them.
 #[must_use]
 pub(crate) fn curve(levels: &[Level]) -> Curve {
+    curve_of(levels, has_throughput)
+}
+
+/// The curve of what succeeded, at levels where many requests failed as well: no measurement, and at best a lower bound.
+#[must_use]
+pub(crate) fn curve_despite_failures(levels: &[Level]) -> Curve {
+    curve_of(levels, |rung| has_throughput(rung) || failed(rung))
+}
+
+fn curve_of(levels: &[Level], counts: impl Fn(&RungReport) -> bool) -> Curve {
     let usable: Vec<&Level> = levels
         .iter()
-        .filter(|level| has_throughput(level.rung))
+        .filter(|level| counts(level.rung))
         .filter(|level| {
             throughput(level.rung, true)
                 .or(throughput(level.rung, false))

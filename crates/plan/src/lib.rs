@@ -42,7 +42,7 @@ pub mod validity;
 pub mod verification;
 mod wording;
 
-pub use answer::{Demand, Routing, answer};
+pub use answer::{Demand, Routing, answer, trustworthy};
 pub use judge::judge;
 pub use reduce::{Reduced, reduce};
 pub use response::expected_response;

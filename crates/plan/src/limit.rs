@@ -229,7 +229,7 @@ fn waiting(worst: Option<&TermOutcome>, at: u32, onset: Option<&QueueOnset>) -> 
 /// The concurrency with maximum throughput at acceptable latency, among the levels below the lowest failing one;
 /// `None` when none passes. Throughputs within 2 % are ties and go to the lowest level.
 #[must_use]
-pub(crate) fn best(levels: &[Level], tokens: bool) -> Option<Best> {
+pub(crate) fn best(levels: &[Level], sla: &Sla, tokens: bool) -> Option<Best> {
     let fail = crossing(levels).fail.map(|fail| fail.level);
     let rates: Vec<(&Level, f64)> = levels
         .iter()
@@ -269,7 +269,12 @@ pub(crate) fn best(levels: &[Level], tokens: bool) -> Option<Best> {
         requests_per_s: first.rung.throughput.requests_per_s,
         output_tokens_per_s: first.rung.throughput.output_tokens_per_s,
         reason: format!(
-            "Of the levels that meet the SLA, {} has the largest throughput: {} {unit}.{tie}{doubt}",
+            "Of the levels {}, {} has the largest throughput: {} {unit}.{tie}{doubt}",
+            if sla.terms.is_empty() {
+                "tried"
+            } else {
+                "that meet the SLA"
+            },
             first.level,
             figure(rate)
         ),
@@ -304,7 +309,7 @@ mod tests {
             for rung in &mut rungs {
                 rung.throughput.relative_se = Some(se);
             }
-            let best = best(&levels(&rungs, &sla()), true).unwrap();
+            let best = best(&levels(&rungs, &sla()), &sla(), true).unwrap();
             (best.concurrency, best.interval)
         };
         // 5,584 is 2.75 % below 5,742: no tie, but by less than 1.96 * sqrt(2) * 0.6 %.
@@ -338,7 +343,7 @@ mod tests {
         let found = limit(&levels(&high, &sla()), &high, &sla(), None).unwrap();
         assert_eq!((found.status, found.concurrency), (LimitStatus::NeverMet, None));
         assert_eq!(found.interval, [None, Some(16.0)]);
-        assert!(best(&levels(&high, &sla()), true).is_none());
+        assert!(best(&levels(&high, &sla()), &sla(), true).is_none());
         assert!(limit(&[], &[], &sla(), None).is_none());
     }
 
@@ -351,13 +356,13 @@ mod tests {
             limit(&levels, &rungs, &sla(), None).unwrap().concurrency,
             Some(64)
         );
-        assert_eq!(best(&levels, true).unwrap().concurrency, 64);
+        assert_eq!(best(&levels, &sla(), true).unwrap().concurrency, 64);
     }
 
     #[test]
     fn ties_go_to_the_lower_level() {
         let rungs = rungs(&[(64, 297.0, 20.0), (96, 300.0, 30.0), (128, 270.0, 80.0)]);
-        let best = best(&levels(&rungs, &sla()), true).unwrap();
+        let best = best(&levels(&rungs, &sla()), &sla(), true).unwrap();
         assert_eq!((best.concurrency, best.interval), (64, [Some(64.0), Some(96.0)]));
         assert_eq!(best.output_tokens_per_s, Some(297.0));
     }

@@ -18,7 +18,7 @@ use plimsoll_run::workload::{TokenLength, Workload};
 
 use crate::distribution::{Samples, distribution, gaps};
 use crate::interval::{mean_of_batches, standard_error, time_batches};
-use crate::judge::judge;
+use crate::judge::{judge, judge_again};
 use crate::tokens::{self, WindowBins};
 use crate::validity::examine;
 
@@ -80,7 +80,8 @@ pub fn reduce(evidence: &Evidence, order: u32, workload: &Workload, sla: &Sla) -
         client: Some(evidence.client),
     };
     report.sla = judge(&report, sla);
-    report.validity = examine(&report, evidence);
+    report.validity = examine(&report, evidence, workload.is_cold());
+    judge_again(&mut report);
     Reduced {
         timeline: crate::timeline::timeline(evidence),
         report,

@@ -1,8 +1,9 @@
 //! Levels that answer one question each: the largest that passes, the largest throughput under the SLA, the most efficient.
 
 use plimsoll_run::answer::{Decline, LevelAnswer};
+use plimsoll_run::sla::Sla;
 
-use crate::levels::{Curve, Level, Standing, throughput};
+use crate::levels::{Curve, Level, Standing, has_throughput, throughput};
 use crate::limit::crossing;
 use crate::wording::{figure, percent};
 
@@ -17,7 +18,7 @@ fn answer(level: &Level, reason: String) -> LevelAnswer {
 
 /// The highest level that meets the SLA below every failing one; `None` when none does.
 #[must_use]
-pub(crate) fn largest_passing(levels: &[Level]) -> Option<LevelAnswer> {
+pub(crate) fn largest_passing(levels: &[Level], sla: &Sla) -> Option<LevelAnswer> {
     let sides = crossing(levels);
     let pass = sides.pass?;
     let reason = match sides.fail {
@@ -25,6 +26,12 @@ pub(crate) fn largest_passing(levels: &[Level]) -> Option<LevelAnswer> {
             "{} meets the SLA, and {} is the lowest level tried that does not.",
             pass.level, fail.level
         ),
+        None if sla.terms.is_empty() => {
+            format!(
+                "{} is the highest level tried; no SLA term was given.",
+                pass.level
+            )
+        }
         None => format!("{} is the highest level tried, and no level fails.", pass.level),
     };
     Some(answer(pass, reason))
@@ -32,7 +39,7 @@ pub(crate) fn largest_passing(levels: &[Level]) -> Option<LevelAnswer> {
 
 /// The level with the largest throughput of those that meet the SLA below every failing one; `None` when none does.
 #[must_use]
-pub(crate) fn largest_throughput(levels: &[Level], tokens: bool) -> Option<LevelAnswer> {
+pub(crate) fn largest_throughput(levels: &[Level], sla: &Sla, tokens: bool) -> Option<LevelAnswer> {
     let fail = crossing(levels).fail.map(|fail| fail.level);
     let (level, rate) = levels
         .iter()
@@ -41,9 +48,14 @@ pub(crate) fn largest_throughput(levels: &[Level], tokens: bool) -> Option<Level
         .max_by(|a, b| a.1.total_cmp(&b.1))?;
     let unit = if tokens { "output tokens/s" } else { "requests/s" };
     let reason = format!(
-        "{} gives {} {unit}, the most of any level that meets the SLA.",
+        "{} gives {} {unit}, the most of any level {}.",
         level.level,
-        figure(rate)
+        figure(rate),
+        if sla.terms.is_empty() {
+            "tried"
+        } else {
+            "that meets the SLA"
+        }
     );
     Some(answer(level, reason))
 }
@@ -54,7 +66,7 @@ pub(crate) fn largest_throughput(levels: &[Level], tokens: bool) -> Option<Level
 pub(crate) fn efficient(levels: &[Level]) -> Option<LevelAnswer> {
     let powers: Vec<(&Level, f64)> = levels
         .iter()
-        .filter(|level| level.rung.validity.may_decide())
+        .filter(|level| has_throughput(level.rung))
         .filter_map(|level| {
             let response = level
                 .rung
@@ -100,7 +112,6 @@ pub(crate) fn decline(curve: &Curve) -> Option<Decline> {
 #[cfg(test)]
 mod tests {
     use plimsoll_run::rung::RungReport;
-    use plimsoll_run::sla::Sla;
 
     use super::*;
     use crate::levels::{curve, levels};
@@ -131,12 +142,12 @@ mod tests {
             (512, 27.823, 900.0),
         ]);
         let levels = levels(&rungs, &sla());
-        let largest = largest_passing(&levels).unwrap();
+        let largest = largest_passing(&levels, &sla()).unwrap();
         assert_eq!((largest.concurrency, largest.requests_per_s), (320, Some(27.818)));
-        let most = largest_throughput(&levels, true).unwrap();
+        let most = largest_throughput(&levels, &sla(), true).unwrap();
         assert_eq!((most.concurrency, most.requests_per_s), (256, Some(28.234)));
         assert!(most.reason.contains("256"));
-        assert!(largest_passing(&[]).is_none() && largest_throughput(&[], true).is_none());
+        assert!(largest_passing(&[], &sla()).is_none() && largest_throughput(&[], &sla(), true).is_none());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use plimsoll_run::sla::Sla;
 use plimsoll_run::validity::{Validity, Verdict};
 
 use crate::distribution::each_gap;
+use crate::judge::judge_again;
 use crate::reduce::mean;
 use crate::steady::halves_differ;
 use crate::tokens::{WindowBins, in_window};
@@ -36,9 +37,9 @@ const BLOCKS: f64 = 7.0;
 /// Reply lengths, and ITL against load, may differ by this share between rungs.
 const BETWEEN_RUNGS: f64 = 0.10;
 
-/// Examines one rung. The verdict is the gravest finding; the reasons name all of them, the gravest first.
+/// Examines one rung. `cold` is whether no two prompts were meant to begin alike. The verdict is the gravest finding; the reasons name all of them, the gravest first.
 #[must_use]
-pub fn examine(report: &RungReport, evidence: &Evidence) -> Validity {
+pub fn examine(report: &RungReport, evidence: &Evidence, cold: bool) -> Validity {
     let Some(window) = evidence.window.filter(|window| !window.length().is_zero()) else {
         return Validity {
             verdict: Verdict::Unsteady,
@@ -53,7 +54,7 @@ pub fn examine(report: &RungReport, evidence: &Evidence) -> Validity {
         load(report, &unanswered),
         client(report),
         buffered(report, evidence, window),
-        cache(report),
+        cold.then(|| cache(report)).flatten(),
         little(report, evidence, window, &unanswered),
         unsteady(evidence, window, &unanswered),
         samples(report),
@@ -433,6 +434,7 @@ pub fn compare(rungs: &mut [RungReport]) {
     }
     lengths_differ(rungs);
     falling_itl(rungs);
+    rungs.iter_mut().for_each(judge_again);
 }
 
 /// Takes back what an earlier comparison said.

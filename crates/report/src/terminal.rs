@@ -70,9 +70,17 @@ pub fn rung_line(rung: &RungReport) -> String {
 }
 
 /// The answer: what was measured, the three planning numbers and the knee with their intervals and reasons, the
-/// cost, and what to know before relying on them.
+/// cost, and what to know before relying on them. A table that someone else measured has neither dialect nor seed, and its
+/// workload is not known.
 #[must_use]
 pub fn answer(run: &Run, style: &Style) -> String {
+    if let Some(table) = &run.table {
+        let kind = table.formats.join(", ");
+        let mut measured = vec![("Table", format!("{} ({kind})", run.target.url))];
+        measured.extend(run.target.model.iter().map(|model| ("Model", model.clone())));
+        measured.extend(asked(run));
+        return written(run, &measured, style);
+    }
     let mut measured = vec![
         ("Target", conditions::target_line(run)),
         ("Workload", conditions::workload_line(run)),
@@ -80,16 +88,6 @@ pub fn answer(run: &Run, style: &Style) -> String {
     measured.extend(asked(run));
     measured.push(("Seed", run.seed.to_string()));
     measured.extend(run.notes.iter().map(|note| ("Note", note.clone())));
-    written(run, &measured, style)
-}
-
-/// The same for a table that someone else measured, which has neither dialect nor seed, and whose workload is not
-/// known: `kind` says what it is, such as `AIPerf sweep`.
-#[must_use]
-pub fn answer_of_table(run: &Run, kind: &str, style: &Style) -> String {
-    let mut measured = vec![("Table", format!("{} ({kind})", run.target.url))];
-    measured.extend(run.target.model.iter().map(|model| ("Model", model.clone())));
-    measured.extend(asked(run));
     written(run, &measured, style)
 }
 

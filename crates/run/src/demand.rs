@@ -94,6 +94,8 @@ pub struct DemandTerms {
     pub startup_s: f64,
     /// Replicas that may fail at once with every request still served.
     pub failures: u64,
+    /// Replicas kept beyond what the load needs.
+    pub spares: u64,
     /// The file whose busiest minute gave the peak, where one did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
@@ -109,6 +111,7 @@ impl Default for DemandTerms {
             growth_per_minute: 0.0,
             startup_s: 0.0,
             failures: 0,
+            spares: 0,
             trace: None,
         }
     }

@@ -7,6 +7,7 @@ use crate::demand::DemandTerms;
 use crate::peak::Peak;
 use crate::rung::RungReport;
 use crate::sla::Sla;
+use crate::table::{ImportedTable, put_blanks, put_nulls};
 use crate::target::Target;
 use crate::verification::Verification;
 use crate::workload::Workload;
@@ -110,6 +111,10 @@ pub struct Run {
     /// The open-loop replay, where `--verify` asked for one.
     #[serde(default)]
     pub verification: Option<Verification>,
+    /// What an imported table says beside its rungs; `None` in a run of our own. Where it is present, the dialect, the
+    /// workload, the digest, the seed, the client and the counts that its rungs lack are blanks, and null on disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<ImportedTable>,
 }
 
 /// A `run.json` that cannot be used.
@@ -140,19 +145,34 @@ impl Run {
         struct Head {
             schema: String,
         }
+        #[derive(Deserialize)]
+        struct Origin {
+            #[serde(default)]
+            table: Option<serde::de::IgnoredAny>,
+        }
         let head: Head = serde_json::from_str(text)?;
         if head.schema != SCHEMA {
             return Err(DocumentError::Schema(head.schema));
         }
-        Ok(serde_json::from_str(text)?)
+        let origin: Origin = serde_json::from_str(text)?;
+        if origin.table.is_none() {
+            // Straight from the text: errors then name line and column.
+            return Ok(serde_json::from_str(text)?);
+        }
+        let mut value = serde_json::from_str(text)?;
+        put_blanks(&mut value);
+        Ok(serde_json::from_value(value)?)
     }
 
-    /// Writes `run.json`. Numbers that are not finite become null.
+    /// Writes `run.json`. Numbers that are not finite become null, and so does all that an imported table lacks.
     #[must_use]
     pub fn to_json(&self) -> String {
         // Serialising into a `Value` turns NaN and infinity into null, and cannot fail: no map here has
         // keys other than strings.
-        let value = serde_json::to_value(self).unwrap_or(serde_json::Value::Null);
+        let mut value = serde_json::to_value(self).unwrap_or(serde_json::Value::Null);
+        if let Some(table) = &self.table {
+            put_nulls(&mut value, table);
+        }
         let mut text = serde_json::to_string_pretty(&value).unwrap_or_default();
         text.push('\n');
         text

@@ -8,7 +8,7 @@
 //! | what it left behind | [`request`], [`evidence`] |
 //! | what it says | [`rung`], [`validity`] |
 //! | what follows | [`answer`] |
-//! | on disk | [`document`], [`directory`] |
+//! | on disk | [`document`], [`directory`], of an imported table [`table`] |
 //!
 //! Durations are [`std::time::Duration`] in code and carry their unit in the name on disk (`_ms`, `_s`). Rates are
 //! per second, shares are fractions.
@@ -26,6 +26,7 @@ mod requests_parquet;
 pub mod rung;
 pub mod runner;
 pub mod sla;
+pub mod table;
 pub mod target;
 mod token_length;
 pub mod units;

@@ -1,6 +1,6 @@
 //! Tables that say which levels passed, and give no value to tell it by.
 
-use plimsoll_run::answer::{Limit, LimitStatus, Plan};
+use plimsoll_run::answer::{LevelAnswer, Limit, LimitStatus, Plan};
 use plimsoll_run::rung::RungReport;
 use plimsoll_run::sla::Sla;
 
@@ -37,6 +37,27 @@ pub(super) fn put_record(
         .collect();
     let of_passing = answer(&passing, &Sla::default(), demand);
     plan.best = of_passing.best;
+    let said_so = |row: LevelAnswer| LevelAnswer {
+        reason: format!(
+            "{} By what the table says of its levels, without a value.",
+            row.reason.replace(" tried", " said to pass")
+        ),
+        ..row
+    };
+    plan.largest_throughput_under_sla = of_passing.largest_throughput_under_sla.map(said_so);
+    plan.largest_passing = of_passing.largest_passing.map(|row| LevelAnswer {
+        reason: match fail {
+            Some(fail) => format!(
+                "The table says that {} passed, and that {fail} is the lowest that did not.",
+                row.concurrency
+            ),
+            None => format!(
+                "The table says that every level up to {} passed.",
+                row.concurrency
+            ),
+        },
+        ..row
+    });
     plan.instances = of_passing.instances;
     plan.cost = of_passing.cost;
     let status = match (pass, fail) {

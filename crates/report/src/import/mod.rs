@@ -8,12 +8,11 @@
 //! | `vllm bench serve` and SGLang's `bench_serving`: result JSON, one level each, or many as JSON lines | `bench_serve` |
 //!
 //! The format is told by the content. Every importer makes rows; `row` makes rungs of them. Nothing is judged here,
-//! and nothing that a table lacks is made up: it is `None`, and null in [`document`].
+//! and nothing that a table lacks is made up: it is `None`, and null in `run.json`.
 
 mod aiperf;
 mod bench_serve;
 mod columns;
-mod document;
 mod guidellm;
 mod json;
 mod row;
@@ -21,11 +20,10 @@ mod table;
 
 use plimsoll_run::rung::RungReport;
 use plimsoll_run::sla::Sla;
+use plimsoll_run::table::ImportedTable;
 use serde_json::Value;
 
 use row::Row;
-
-pub use document::document;
 
 /// A file that cannot be used: what is wrong, where, and what would do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,20 +40,10 @@ pub struct ImportError {
 pub struct Imported {
     /// One rung a row, not yet examined, in the order of the files.
     pub rungs: Vec<RungReport>,
-    /// Whether the requests per second of each rung were counted, not computed from its latency.
-    pub counted: Vec<bool>,
-    /// Whether each rung is said to have met an SLA: [`Imported::sla`], where that has terms.
-    pub recorded: Vec<Option<bool>>,
-    /// What kinds of files these were, such as `AIPerf sweep`.
-    pub formats: Vec<&'static str>,
-    /// The SLA that the files themselves name.
-    pub sla: Sla,
+    /// What the files say beside the figures of those rungs.
+    pub table: ImportedTable,
     /// The model, where a file names it.
     pub model: Option<String>,
-    /// Whether replies were streamed, where a file tells.
-    pub streaming: Option<bool>,
-    /// What to know about how the files were read.
-    pub remarks: Vec<String>,
 }
 
 /// What one file says, before it is made rungs of.
@@ -82,32 +70,32 @@ pub fn import(files: &[(String, Vec<u8>)], output_tokens: Option<f64>) -> Result
             file: file.clone(),
             problem,
         })?;
-        if !imported.formats.contains(&content.format) {
-            imported.formats.push(content.format);
+        let table = &mut imported.table;
+        if !table.formats.iter().any(|format| format == content.format) {
+            table.formats.push(content.format.to_owned());
         }
-        if imported.sla.terms.is_empty() {
-            imported.sla = content.sla;
+        if table.sla.terms.is_empty() {
+            table.sla = content.sla;
         }
+        table.streaming = table.streaming.or(content.streaming);
         imported.model = imported.model.or(content.model);
-        imported.streaming = imported.streaming.or(content.streaming);
         for remark in content.remarks {
             let remark = if files.len() > 1 {
                 format!("{file}: {remark}")
             } else {
                 remark
             };
-            imported.remarks.push(remark);
+            table.remarks.push(remark);
         }
         rows.extend(content.rows);
     }
-    once(&mut rows, &mut imported.remarks);
-    imported.remarks.extend(row::stand_ins(&mut rows));
+    once(&mut rows, &mut imported.table.remarks);
+    imported.table.remarks.extend(row::stand_ins(&mut rows));
     for (row, order) in rows.iter_mut().zip(1..) {
         if let Some(tokens) = output_tokens {
             row.complete(tokens);
         }
-        imported.counted.push(row.counted);
-        imported.recorded.push(row.met);
+        imported.table.rows.push(row.beside());
         imported.rungs.push(row.report(order));
     }
     if imported
@@ -115,7 +103,7 @@ pub fn import(files: &[(String, Vec<u8>)], output_tokens: Option<f64>) -> Result
         .iter()
         .any(|rung| rung.requests.sent == 0 && rung.error_rate().is_some())
     {
-        imported.remarks.push(
+        imported.table.remarks.push(
             "The table gives error rates without the number of requests: shares of failures carry no interval.".to_owned(),
         );
     }

@@ -6,6 +6,7 @@ use plimsoll_run::rung::{
     Throughput,
 };
 use plimsoll_run::sla::Stat;
+use plimsoll_run::table::{ImportedRow, parts};
 use plimsoll_run::validity::{Validity, Verdict};
 
 /// One level. Times in milliseconds, rates per second, shares as fractions.
@@ -41,9 +42,6 @@ pub(super) const TTFAT: usize = 1;
 pub(super) const TPOT: usize = 2;
 pub(super) const ITL: usize = 3;
 pub(super) const E2E: usize = 4;
-
-/// An error rate without a number of requests stands as parts of this number.
-const PARTS: f64 = 1_000_000.0;
 
 pub(super) fn set(distribution: &mut Distribution, stat: Stat, value: Option<f64>) {
     let place = match stat {
@@ -92,8 +90,18 @@ impl Row {
         match (self.requests, self.failed, self.error_rate) {
             (Some(all), Some(failed), _) => Some((all, failed.min(all))),
             (Some(all), None, Some(rate)) => Some((all, (rate * all as f64).round() as u64)),
-            (None, _, Some(rate)) => Some((PARTS as u64, (rate * PARTS).round() as u64)),
+            (None, _, Some(rate)) => Some(parts(rate)),
             (_, None, None) | (None, ..) => None,
+        }
+    }
+
+    /// What goes beside the rung.
+    pub(super) fn beside(&self) -> ImportedRow {
+        ImportedRow {
+            counted: self.counted,
+            met: self.met,
+            verdict: self.verdict,
+            error_rate: self.error_rate.filter(|_| self.requests.is_none()),
         }
     }
 
@@ -121,15 +129,7 @@ impl Row {
         RungReport {
             concurrency: self.level,
             order,
-            validity: Validity {
-                verdict: self.verdict.unwrap_or(Verdict::Valid),
-                reasons: self
-                    .verdict
-                    .filter(|verdict| *verdict != Verdict::Valid)
-                    .map(|_| "So says the table.".to_owned())
-                    .into_iter()
-                    .collect(),
-            },
+            validity: Validity::valid(),
             stopped: StopReason::Asked,
             warmup_s: None,
             window_s: self.window_s,

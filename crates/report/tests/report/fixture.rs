@@ -88,6 +88,7 @@ pub fn run() -> Run {
         notes: vec!["Prompts were calibrated once against the server's own prompt_tokens.".to_owned()],
         plan: plan(),
         verification: None,
+        table: None,
     }
 }
 
