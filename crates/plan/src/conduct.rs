@@ -5,7 +5,8 @@
 //!
 //! R is the mean response time. The warm-up lasts 1R at least, until the in-flight population has been replaced
 //! once and MSER-5 finds no transient left in the token rate; then the window stays open for 8R at least and until the
-//! samples are there (METHOD section 1). A rung whose SLA is broken far beyond doubt may close it after 3R.
+//! samples are there (METHOD section 1). A rung whose SLA is broken far beyond doubt may close it after 3R, one whose SLA is
+//! held far beyond doubt after 8R, whatever samples it has by then.
 
 use std::time::Duration;
 
@@ -13,9 +14,9 @@ use plimsoll_run::evidence::{StopReason, Window};
 use plimsoll_run::request::RequestRecord;
 use plimsoll_run::runner::{Phase, Rung};
 
-pub use crate::hopeless::Waiting;
+pub use crate::doubt::Waiting;
 
-use crate::hopeless::Hopeless;
+use crate::doubt::Doubt;
 use crate::steady::{Cumulative, halves_differ, mser};
 
 /// The window lasts this many response times at least.
@@ -90,7 +91,7 @@ pub struct Conduct {
     endings: Cumulative,
     blocks: u32,
     earned: Duration,
-    hopeless: Hopeless,
+    doubt: Doubt,
 }
 
 impl Conduct {
@@ -117,7 +118,7 @@ impl Conduct {
             endings: Cumulative::new(spacing),
             blocks: 0,
             earned: Duration::ZERO,
-            hopeless: Hopeless::new(rung.limits.hopeless.as_ref()),
+            doubt: Doubt::new(rung.limits.early.as_ref()),
         }
     }
 
@@ -158,21 +159,21 @@ impl Conduct {
 
     /// What became of a request that ended, beside [`Conduct::on_end`]. Without it no rung is cut short as hopeless.
     pub fn on_outcome(&mut self, record: &RequestRecord) {
-        if self.hopeless.tests() && self.window().is_some_and(|window| window.contains(record.sent)) {
-            self.hopeless.ended(record);
+        if self.doubt.tests() && self.window().is_some_and(|window| window.contains(record.sent)) {
+            self.doubt.ended(record);
         }
     }
 
     /// Whether [`Conduct::on_in_flight`] would be of any use now.
     #[must_use]
     pub fn wants_in_flight(&self) -> bool {
-        self.hopeless.tests() && self.closes.is_none() && self.opens.is_some_and(|opens| opens < self.now)
+        self.doubt.tests() && self.closes.is_none() && self.opens.is_some_and(|opens| opens < self.now)
     }
 
     /// The requests in flight that were sent inside the window: when each was sent, and how far it has come. One that is
     /// older than a limit breaks it already.
     pub fn on_in_flight(&mut self, now: Duration, requests: impl IntoIterator<Item = (Duration, Waiting)>) {
-        self.hopeless.in_flight(now, requests.into_iter());
+        self.doubt.in_flight(now, requests.into_iter());
     }
 
     /// Call some 20 to 100 times a second with the time, the token-bearing chunks received so far in the rung,
@@ -409,13 +410,14 @@ impl Conduct {
             return;
         };
         let length = self.now.saturating_sub(opens);
-        if self.hopeless.tests()
+        if self.doubt.tests()
             && length >= response.mul_f64(HOPELESS_RESPONSES).max(WINDOW_LEAST)
-            && self.hopeless.decided()
+            && self.doubt.broken()
         {
             return self.close(self.now, StopReason::Hopeless);
         }
-        if length < self.least_window(response) || self.in_window_ok < self.samples_wanted() {
+        let samples = self.in_window_ok >= self.samples_wanted();
+        if length < self.least_window(response) || !(samples || self.easy()) {
             return;
         }
         let bins = self.rate_series().bins(opens, self.now, 16);
@@ -426,7 +428,17 @@ impl Conduct {
                 .saturating_add(response.mul_f64(BLOCK_RESPONSES));
             return;
         }
-        self.close(self.now, StopReason::Enough);
+        let why = if samples {
+            StopReason::Enough
+        } else {
+            StopReason::Easy
+        };
+        self.close(self.now, why);
+    }
+
+    /// Whether more samples would tell nothing new. A rung that was asked to run longer is one in doubt.
+    fn easy(&self) -> bool {
+        self.rung.limits.lengthen <= 1 && self.doubt.held()
     }
 }
 

@@ -168,7 +168,7 @@ impl Search {
             samples_wanted: self.settings.sla.samples_wanted(),
             limits: RungLimits {
                 lengthen: limits.lengthen.max(if again { 2 } else { 1 }),
-                hopeless: self.settings.refine.map(|_| self.settings.sla.clone()),
+                early: self.settings.refine.map(|_| self.settings.sla.clone()),
                 ..limits
             },
         }

@@ -391,14 +391,14 @@ fn samples(report: &RungReport) -> Option<(Verdict, String)> {
         terms: report.sla.iter().map(|outcome| outcome.term).collect(),
     };
     let (ok, wanted) = (report.requests.ok, sla.samples_wanted());
-    if ok < wanted {
+    if ok < wanted && report.stopped != StopReason::Easy {
         let why = match report.stopped {
             StopReason::Cap => "the cap on the rung's time cut in",
             StopReason::Asked => "the rung was asked to end there",
             StopReason::Interrupted => "the run was interrupted",
             StopReason::Errors => "errors ended the rung",
             StopReason::Hopeless => "the SLA was broken beyond doubt",
-            StopReason::Enough => "the window closed",
+            StopReason::Enough | StopReason::Easy => "the window closed",
         };
         return Some((
             Verdict::TooFewSamples,

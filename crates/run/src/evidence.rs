@@ -43,6 +43,8 @@ pub enum StopReason {
     Errors,
     /// An SLA term was broken far beyond doubt, and the window closed early.
     Hopeless,
+    /// Every SLA term was held far beyond doubt, and the window closed once it told the throughput.
+    Easy,
     /// The user stopped the run.
     Interrupted,
 }

@@ -22,8 +22,8 @@ pub struct RungLimits {
     /// How many times the usual window and samples, at least 1; what the user asked for by time or by requests stays
     /// as it is.
     pub lengthen: u32,
-    /// Close the window early once one of these terms is broken far beyond doubt; `None` never does.
-    pub hopeless: Option<Sla>,
+    /// Close the window early once one of these terms is broken, or all are held, far beyond doubt; `None` never does.
+    pub early: Option<Sla>,
 }
 
 impl Default for RungLimits {
@@ -35,7 +35,7 @@ impl Default for RungLimits {
             cap: Duration::from_secs(300),
             drain: Duration::from_secs(300),
             lengthen: 1,
-            hopeless: None,
+            early: None,
         }
     }
 }

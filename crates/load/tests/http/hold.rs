@@ -316,7 +316,7 @@ fn a_hopeless_rung_is_cut_short() {
     let held = |limit: &str| {
         let mut rung = rung.clone();
         rung.limits.cap = Duration::from_secs(6);
-        rung.limits.hopeless = Some(plimsoll_run::sla::Sla {
+        rung.limits.early = Some(plimsoll_run::sla::Sla {
             terms: vec![limit.parse().unwrap()],
         });
         measure(prepared.clone(), &workload, &rung)
