@@ -20,6 +20,7 @@ mod question;
 mod report;
 mod resume;
 mod settings;
+mod shares;
 mod simulate;
 mod sweep;
 mod sweep_file;

