@@ -11,9 +11,10 @@ pub use crate::instances::Demand;
 
 use crate::instances::{cost, instances};
 use crate::knee::{despite_failures, knee};
-use crate::levels::{Curve, Level, Standing, curve, curve_despite_failures, levels, outlier};
+use crate::levels::{Curve, Level, Standing, curve, curve_despite_failures, levels};
 use crate::limit::{best, crossing, find, limit};
 use crate::onset::onset;
+use crate::outlier::outlier;
 use crate::rows::{decline, efficient, largest_passing, largest_throughput};
 use crate::wording::{figure, percent};
 
@@ -128,10 +129,11 @@ fn warnings(
             warnings.extend(disagreement(level, rungs));
         }
     }
-    if let Some(level) = outlier(curve) {
+    if let Some(outlier) = outlier(curve) {
         warnings.push(format!(
-            "Throughput at {level} lies far below what its neighbours suggest; measure it again before trusting what lies \
-             around it."
+            "Throughput at {} lies far {} what its neighbours suggest; measure it again before trusting what lies around it.",
+            outlier.level,
+            outlier.side()
         ));
     }
     warnings.extend(plan.decline.as_ref().map(|decline| decline.reason.clone()));

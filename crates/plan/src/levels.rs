@@ -198,17 +198,3 @@ pub(crate) fn throughput(rung: &RungReport, tokens: bool) -> Option<f64> {
     };
     rate.filter(|rate| *rate > 0.0 && rate.is_finite())
 }
-
-/// A level whose throughput lies far below what its neighbours suggest, though they agree with each other: more
-/// than 15 % and four standard errors below the straight line through them in log-log, and the upper neighbour has
-/// recovered. (A curve that bends over, or declines for good, is not that.)
-#[must_use]
-pub(crate) fn outlier(curve: &Curve) -> Option<u32> {
-    curve.points.windows(3).find_map(|three| {
-        let [(n0, x0, _), (n1, x1, error), (n2, x2, _)] = [three[0], three[1], three[2]];
-        let share = (n1 / n0).ln() / (n2 / n0).ln();
-        let expected = x0.ln() + share * (x2 / x0).ln();
-        let residual = x1.ln() - expected;
-        (residual < -(4.0 * error).max(0.15) && x2 >= 0.9 * x0).then_some(n1 as u32)
-    })
-}

@@ -28,6 +28,7 @@ mod knee;
 mod levels;
 mod limit;
 mod onset;
+mod outlier;
 pub mod reduce;
 mod response;
 mod rows;

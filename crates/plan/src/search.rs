@@ -23,9 +23,10 @@ use plimsoll_run::validity::Verdict;
 use crate::bracket::{Bracket, crossing_at};
 use crate::estimate::{CLIFF, Estimate, estimate, relative_error, slope};
 use crate::knee::{knee, still_grows};
-use crate::levels::{Curve, Level, Standing, curve, levels, outlier};
+use crate::levels::{Curve, Level, Standing, curve, levels};
 use crate::limit::{crossing, find};
 use crate::onset::onset;
+use crate::outlier::outlier;
 use crate::response::expected_response;
 
 /// The factor between levels beyond the ladder.
@@ -272,10 +273,13 @@ impl<'a> View<'a> {
                 ),
             ));
         }
-        if let Some(level) = outlier(&self.curve).filter(|level| self.once(*level)) {
+        if let Some(outlier) = outlier(&self.curve).filter(|outlier| self.once(outlier.level)) {
             return Some((
-                level,
-                "once more, its throughput does not fit its neighbours".to_owned(),
+                outlier.level,
+                format!(
+                    "once more, its throughput lies far {} what its neighbours suggest",
+                    outlier.side()
+                ),
             ));
         }
         let fail = crossing(&self.levels).fail?;

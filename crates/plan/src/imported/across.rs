@@ -5,7 +5,8 @@ use plimsoll_run::sla::{Metric, Sla};
 use plimsoll_run::validity::Verdict;
 
 use super::{Refused, usable};
-use crate::levels::{curve, levels, outlier};
+use crate::levels::{curve, levels};
+use crate::outlier::outlier;
 use crate::wording::figure;
 
 /// Two levels this far apart, with throughputs and latencies this close together, had the same load.
@@ -148,7 +149,7 @@ pub(super) fn waiting_without_queue(rungs: &mut [RungReport], refused: &mut Refu
     }
 }
 
-/// Rows far below what their neighbours agree on decide nothing. Without one, a row beside it may look like another:
+/// Rows far off what their neighbours agree on decide nothing. Without one, a row beside it may look like another:
 /// of neighbours only the first is taken.
 pub(super) fn outliers(rungs: &mut [RungReport], refused: &mut Refused) {
     let mut order: Vec<u32> = rungs.iter().map(|rung| rung.concurrency).collect();
@@ -158,18 +159,22 @@ pub(super) fn outliers(rungs: &mut [RungReport], refused: &mut Refused) {
     let mut found: Vec<usize> = Vec::new();
     while found.len() < order.len() / 3 {
         let usable = usable(rungs, refused);
-        let Some(level) = outlier(&curve(&levels(&usable, &Sla::default()))) else {
+        let Some(odd) = outlier(&curve(&levels(&usable, &Sla::default()))) else {
             return;
         };
+        let level = odd.level;
         if found.iter().any(|other| other.abs_diff(place(level)) <= 1) {
             return;
         }
         found.push(place(level));
         for (rung, refused) in rungs.iter_mut().zip(refused.iter_mut()) {
             if rung.concurrency == level {
-                let reason = "Throughput lies far below what the levels beside it agree on: something disturbed this row. \
-                              Measure it again.";
-                condemn(rung, Verdict::Unsteady, reason.to_owned());
+                let reason = format!(
+                    "Throughput lies far {} what the levels beside it agree on: something disturbed this row. Measure it \
+                     again.",
+                    odd.side()
+                );
+                condemn(rung, Verdict::Unsteady, reason);
                 refused.clear();
             }
         }
