@@ -25,6 +25,8 @@ const BEND: f64 = 0.1;
 /// degrees of freedom for the five or so rungs that usually take part.
 const NORMAL: f64 = 1.96;
 const INTERVAL: f64 = 2.78;
+/// No crossing is known better than this, relative: the line is a model.
+const STRAIGHT: f64 = 0.01;
 /// No statistic is known better than this, relative.
 const LEAST_ERROR: f64 = 0.005;
 
@@ -59,6 +61,13 @@ pub(crate) struct Estimate {
 }
 
 impl Estimate {
+    /// The level to answer: half a standard error on the safe side, 1 % at least, whole. A promise that holds too much costs more than one that
+    /// holds too little, and a curve is a straight line only so far.
+    pub(crate) fn safe_level(&self) -> u32 {
+        // Float to integer conversions saturate.
+        (self.level * (-(self.error / 2.0).max(STRAIGHT)).exp()) as u32
+    }
+
     /// 95 % interval of the level.
     pub(crate) fn interval(&self) -> [f64; 2] {
         let half = INTERVAL * self.error;

@@ -71,8 +71,7 @@ pub(crate) fn find<'l, 'r>(levels: &'l [Level<'r>], rungs: &[RungReport], sla: &
             .rfind(move |row| row.level <= most && row.standing == Standing::Passes)
     };
     let row = match (pass, &estimate) {
-        // Float to integer conversions saturate.
-        (Some(pass), Some(estimate)) => below((estimate.level as u32).min(pass.level)).or(Some(pass)),
+        (Some(pass), Some(estimate)) => below(estimate.safe_level().min(pass.level)).or(Some(pass)),
         (Some(pass), None) if pass.near => levels
             .iter()
             .rfind(|row| row.level < pass.level && row.standing == Standing::Passes && !row.near)
@@ -92,13 +91,13 @@ pub(crate) fn find<'l, 'r>(levels: &'l [Level<'r>], rungs: &[RungReport], sla: &
 }
 
 impl Found<'_, '_> {
-    /// The highest concurrency that meets the SLA: the estimate, rounded down and below every failing level, or the row.
+    /// The highest concurrency that meets the SLA: the estimate, on the safe side and below every failing level, or the row.
     fn concurrency(&self) -> Option<u32> {
         let row = self.row?.level;
         let (Some(estimate), Some(fail)) = (&self.estimate, self.fail) else {
             return Some(row);
         };
-        Some((estimate.level as u32).min(fail.level.saturating_sub(1)).max(1))
+        Some(estimate.safe_level().min(fail.level.saturating_sub(1)).max(1))
     }
 
     fn interval(&self) -> [Option<f64>; 2] {
