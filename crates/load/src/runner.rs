@@ -147,6 +147,7 @@ impl Runner for HttpRunner {
                 read_delay: reads.delay(),
             },
             server: ServerSide::default(),
+            server_samples: Vec::new(),
         })
     }
 

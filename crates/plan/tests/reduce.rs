@@ -50,6 +50,7 @@ fn steady() -> Evidence {
             read_delay: None,
         },
         server: ServerSide::default(),
+        server_samples: Vec::new(),
     };
     let mut index = 0;
     for slot in 0..10 {

@@ -3,7 +3,7 @@
 //! ```text
 //! runs/<UTC time>-<label>/
 //!   run.json             replaced atomically after every rung
-//!   rungs/01-c0064/      requests.parquet, itl.hdr, timeline.csv
+//!   rungs/01-c0064/      requests.parquet, itl.hdr, timeline.csv, server.csv
 //!   report.html
 //! ```
 
@@ -16,7 +16,7 @@ use hdrhistogram::serialization::{Serializer, V2Serializer};
 
 use crate::document::{DocumentError, Run};
 use crate::request::RequestRecord;
-use crate::rung::TimelineSecond;
+use crate::rung::{ServerSample, TimelineSecond};
 
 /// A run directory that could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -185,12 +185,25 @@ impl RunDirectory {
             .map_err(table(&path))?;
         fs::write(&path, bytes).map_err(io(&path))?;
 
-        let path = folder.join("timeline.csv");
-        let mut writer = csv::Writer::from_path(&path).map_err(table(&path))?;
-        for second in timeline {
-            writer.serialize(second).map_err(table(&path))?;
+        rows(&folder.join("timeline.csv"), timeline)
+    }
+
+    /// Writes `server.csv` of a rung: what the server's metrics said as it went on. Nothing where they were not read.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn save_server(
+        &self,
+        order: u32,
+        level: u32,
+        samples: &[ServerSample],
+    ) -> Result<(), DirectoryError> {
+        if samples.is_empty() {
+            return Ok(());
         }
-        writer.flush().map_err(io(&path))
+        let folder = self.rung(order, level);
+        fs::create_dir_all(&folder).map_err(io(&folder))?;
+        rows(&folder.join("server.csv"), samples)
     }
 
     /// Reads a rung's `timeline.csv`; empty where there is none.
@@ -208,6 +221,15 @@ impl RunDirectory {
             .collect::<Result<Vec<_>, _>>()
             .map_err(table(&path))
     }
+}
+
+/// Writes rows as CSV, with a header.
+fn rows<T: serde::Serialize>(path: &Path, rows: &[T]) -> Result<(), DirectoryError> {
+    let mut writer = csv::Writer::from_path(path).map_err(table(path))?;
+    for row in rows {
+        writer.serialize(row).map_err(table(path))?;
+    }
+    writer.flush().map_err(io(path))
 }
 
 /// A label as part of a file name: letters, digits, `.` and `-`, at most 48 of them.
@@ -255,6 +277,27 @@ mod tests {
         let second = RunDirectory::create(parent.path(), "sim", now).unwrap();
         assert_eq!(first.path().file_name().unwrap(), "20261130T120000Z-sim");
         assert_eq!(second.path().file_name().unwrap(), "20261130T120000Z-sim-2");
+    }
+
+    #[test]
+    fn the_servers_side_is_a_table_with_blanks() {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = RunDirectory::create(parent.path(), "sim", jiff::Timestamp::UNIX_EPOCH).unwrap();
+        directory.save_server(1, 8, &[]).unwrap();
+        let path = directory.rung(1, 8).join("server.csv");
+        assert!(!path.exists());
+        let sample = ServerSample {
+            at_s: 1.5,
+            in_window: true,
+            running: Some(8.0),
+            ..ServerSample::default()
+        };
+        directory.save_server(1, 8, &[sample]).unwrap();
+        assert_eq!(
+            fs::read_to_string(path).unwrap(),
+            "at_s,in_window,running,waiting,kv_cache_usage,prefix_queried_tokens,prefix_hit_tokens,preemptions,output_tokens\n\
+             1.5,true,8.0,,,,,,\n"
+        );
     }
 
     #[test]

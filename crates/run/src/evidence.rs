@@ -149,6 +149,8 @@ pub struct Evidence {
     pub client: ClientHealth,
     /// What the server's own metrics said.
     pub server: crate::rung::ServerSide,
+    /// Every reading of those metrics, in order; empty where there was none.
+    pub server_samples: Vec<crate::rung::ServerSample>,
 }
 
 #[cfg(test)]

@@ -237,6 +237,54 @@ pub struct ServerSide {
     pub waiting_max: Option<u32>,
     /// Preemptions.
     pub preemptions: Option<u64>,
+    /// Mean of the requests running, over the samples of the window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running_mean: Option<f64>,
+    /// Mean TTFT by the server's own clock, milliseconds: from a request's arrival in the engine to its first token, without
+    /// the network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttft_mean_ms: Option<f64>,
+    /// Mean time that a request waited in the engine's queue, milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_mean_ms: Option<f64>,
+    /// Reply tokens a second by the server's count, whoever asked for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_tokens_per_s: Option<f64>,
+    /// How many times the metrics were read in the window; 0 where there are none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub samples: u32,
+    /// Whether the server's counters began anew.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub restarted: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+/// The server's metrics as they were read at one time, as they stand in `server.csv`. Counters are those of the server since its
+/// start, summed over its engines; blank where it has none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerSample {
+    /// Seconds since the rung's start.
+    pub at_s: f64,
+    /// Whether it lies in the window.
+    pub in_window: bool,
+    /// Requests running.
+    pub running: Option<f64>,
+    /// Requests waiting.
+    pub waiting: Option<f64>,
+    /// Share of KV blocks in use, a fraction; of several engines the largest.
+    pub kv_cache_usage: Option<f64>,
+    /// Prompt tokens looked up in the prefix cache.
+    pub prefix_queried_tokens: Option<f64>,
+    /// Prompt tokens found there.
+    pub prefix_hit_tokens: Option<f64>,
+    /// Preemptions.
+    pub preemptions: Option<f64>,
+    /// Reply tokens.
+    pub output_tokens: Option<f64>,
 }
 
 /// One second of a rung, as it stands in `timeline.csv`.

@@ -178,7 +178,9 @@ impl SimRunner {
                 running_max: Some(peaks.running),
                 waiting_max: Some(peaks.waiting),
                 preemptions: Some(counters.preemptions),
+                ..ServerSide::default()
             },
+            server_samples: Vec::new(),
         }
     }
 

@@ -104,6 +104,7 @@ impl HttpRunner {
                 read_delay: reads.delay(),
             },
             server: ServerSide::default(),
+            server_samples: Vec::new(),
         })
     }
 

@@ -44,6 +44,7 @@ fn fifo(arrivals: &[Duration], service: Duration, slots: usize, inside_client: b
             read_delay: None,
         },
         server: ServerSide::default(),
+        server_samples: Vec::new(),
     }
 }
 
