@@ -84,6 +84,7 @@ fn as_run(imported: &Imported, files: &[(String, Vec<u8>)], sla: Sla, demand: &D
         target: Target {
             url: names.join(", "),
             dialect: Dialect::OpenaiChat,
+            custom: None,
             model: imported.model.clone(),
             engine: None,
             serving_config: std::collections::BTreeMap::new(),

@@ -90,6 +90,7 @@ fn target(preset: &Preset) -> Target {
     Target {
         url: preset.name.clone(),
         dialect: Dialect::OpenaiChat,
+        custom: None,
         model: None,
         engine: Some(Engine {
             name: Some("plimsoll-sim".to_owned()),

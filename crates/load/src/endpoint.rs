@@ -256,8 +256,8 @@ pub fn resolve(
     }
     let dialect = route.or(dialect).unwrap_or(Dialect::OpenaiChat);
     let tail = match dialect {
-        Dialect::OpenaiChat => "chat/completions",
         Dialect::OpenaiCompletions => "completions",
+        _ => "chat/completions",
     };
     url.set_path(&format!("{base}/{tail}"));
     Ok(Endpoint {

@@ -153,6 +153,7 @@ async fn all(
     let target = Target {
         url: line.endpoint.url(),
         dialect: line.endpoint.dialect(),
+        custom: None,
         model,
         engine: introduction.engine,
         serving_config,

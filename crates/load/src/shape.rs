@@ -102,8 +102,8 @@ impl Shape {
             head.push_str(&format!("\"model\":{},", serde_json::Value::from(model.as_str())));
         }
         head.push_str(match self.dialect {
-            Dialect::OpenaiChat => "\"messages\":",
             Dialect::OpenaiCompletions => "\"prompt\":",
+            _ => "\"messages\":",
         });
         let mut middle = String::new();
         if self.stream {
@@ -145,17 +145,6 @@ impl Template {
         let mut body = String::with_capacity(self.head.len() + length + self.middle.len() + 64);
         body.push_str(&self.head);
         match self.dialect {
-            Dialect::OpenaiChat => {
-                for (at, turn) in turns.iter().enumerate() {
-                    body.push_str(if at == 0 { "[" } else { "," });
-                    body.push_str("{\"role\":\"");
-                    body.push_str(turn.role.name());
-                    body.push_str("\",\"content\":\"");
-                    escape(&turn.text, &mut body);
-                    body.push_str("\"}");
-                }
-                body.push(']');
-            }
             Dialect::OpenaiCompletions => {
                 body.push('"');
                 for (at, turn) in turns.iter().enumerate() {
@@ -165,6 +154,17 @@ impl Template {
                     escape(&turn.text, &mut body);
                 }
                 body.push('"');
+            }
+            _ => {
+                for (at, turn) in turns.iter().enumerate() {
+                    body.push_str(if at == 0 { "[" } else { "," });
+                    body.push_str("{\"role\":\"");
+                    body.push_str(turn.role.name());
+                    body.push_str("\",\"content\":\"");
+                    escape(&turn.text, &mut body);
+                    body.push_str("\"}");
+                }
+                body.push(']');
             }
         }
         body.push_str(&self.middle);

@@ -14,6 +14,7 @@
 //! per second, shares are fractions.
 
 pub mod answer;
+mod custom;
 pub mod demand;
 pub mod directory;
 pub mod document;

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::custom::{CustomDialect, CustomError, CustomFraming};
 use crate::nearest::hint;
 
 /// How a target is spoken to.
@@ -16,13 +17,31 @@ pub enum Dialect {
     OpenaiChat,
     /// `POST /v1/completions`
     OpenaiCompletions,
+    /// `POST /v1/responses`
+    OpenaiResponses,
+    /// `POST /v1/messages`
+    AnthropicMessages,
+    /// `POST /generate_stream` of Text Generation Inference
+    Tgi,
+    /// `POST /api/chat` of Ollama
+    Ollama,
+    /// `InvokeEndpoint` and `InvokeEndpointWithResponseStream` of Amazon SageMaker
+    Sagemaker,
+    /// A body of the user's own: [`CustomDialect`].
+    Custom,
 }
 
 impl Dialect {
     /// Every dialect by name.
-    pub const NAMES: [(&'static str, Dialect); 2] = [
+    pub const NAMES: [(&'static str, Dialect); 8] = [
         ("openai-chat", Dialect::OpenaiChat),
         ("openai-completions", Dialect::OpenaiCompletions),
+        ("openai-responses", Dialect::OpenaiResponses),
+        ("anthropic-messages", Dialect::AnthropicMessages),
+        ("tgi", Dialect::Tgi),
+        ("ollama", Dialect::Ollama),
+        ("sagemaker", Dialect::Sagemaker),
+        ("custom", Dialect::Custom),
     ];
 
     /// Its name.
@@ -31,6 +50,12 @@ impl Dialect {
         match self {
             Dialect::OpenaiChat => "openai-chat",
             Dialect::OpenaiCompletions => "openai-completions",
+            Dialect::OpenaiResponses => "openai-responses",
+            Dialect::AnthropicMessages => "anthropic-messages",
+            Dialect::Tgi => "tgi",
+            Dialect::Ollama => "ollama",
+            Dialect::Sagemaker => "sagemaker",
+            Dialect::Custom => "custom",
         }
     }
 }
@@ -43,10 +68,14 @@ impl fmt::Display for Dialect {
 
 /// A dialect nobody speaks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{given}` is not a dialect{hint}; dialects are openai-chat and openai-completions")]
+#[error("`{given}` is not a dialect{hint}; dialects are {}", names())]
 pub struct DialectError {
     given: String,
     hint: String,
+}
+
+fn names() -> String {
+    Dialect::NAMES.map(|(name, _)| name).join(", ")
 }
 
 impl FromStr for Dialect {
@@ -80,6 +109,9 @@ pub struct Target {
     pub url: String,
     /// How it is spoken to.
     pub dialect: Dialect,
+    /// What the dialect `custom` is made of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub custom: Option<CustomDialect>,
     /// The model asked for.
     pub model: Option<String>,
     /// The engine behind it.
@@ -88,4 +120,21 @@ pub struct Target {
     pub serving_config: BTreeMap<String, serde_json::Value>,
     /// SHA-256 over engine and serving configuration, in hex.
     pub fingerprint: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_serde_writes_and_reading_takes_them_back() {
+        for (name, dialect) in Dialect::NAMES {
+            assert_eq!(dialect.name(), name);
+            assert_eq!(serde_json::to_value(dialect).unwrap(), name);
+            assert_eq!(name.parse(), Ok(dialect));
+        }
+        let error = "openai-chats".parse::<Dialect>().unwrap_err().to_string();
+        assert!(error.contains("did you mean `openai-chat`"), "{error}");
+        assert!(error.contains("ollama, sagemaker, custom"), "{error}");
+    }
 }

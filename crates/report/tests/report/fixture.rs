@@ -54,6 +54,7 @@ pub fn run() -> Run {
         target: Target {
             url: "http://127.0.0.1:8000/v1/chat/completions".to_owned(),
             dialect: Dialect::OpenaiChat,
+            custom: None,
             model: Some("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16".to_owned()),
             engine: Some(Engine {
                 name: Some("vllm".to_owned()),
