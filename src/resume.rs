@@ -24,7 +24,7 @@ pub fn run(arguments: &ResumeArguments) -> Result<Exit, Failure> {
     let course = course(&run, &question, arguments).or_exit(Exit::Usage)?;
     question.put_to(&mut run);
     let subject = subject(&run, arguments).or_exit(Exit::Usage)?;
-    let rows = reload(&run.workload).or_exit(Exit::Usage)?;
+    let asked = reload(&run.workload).or_exit(Exit::Usage)?;
     check_descriptors(course.search.max)
         .map_err(anyhow::Error::msg)
         .or_exit(Exit::Usage)?;
@@ -33,7 +33,7 @@ pub fn run(arguments: &ResumeArguments) -> Result<Exit, Failure> {
     // The engine lives as long as this handle.
     let (options, _engine) = start(&subject)?;
     run.resumed += 1;
-    let prepared = session.prepare(&options, &run.workload, rows, prompt_seed(&run))?;
+    let prepared = session.prepare(&options, &run.workload, asked, prompt_seed(&run))?;
     let engine = &prepared.target.engine;
     if *engine != run.target.engine {
         session

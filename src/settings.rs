@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::bail;
-use plimsoll_load::TargetOptions;
+use plimsoll_load::{Asked, TargetOptions};
 use plimsoll_prompts::Rows;
 use plimsoll_run::demand::DemandTerms;
 use plimsoll_run::nearest::hint;
@@ -46,8 +46,8 @@ pub struct Settings {
     pub label: String,
     /// What one request looks like.
     pub workload: Workload,
-    /// The rows of its source.
-    pub rows: Option<Arc<Rows>>,
+    /// What comes with it from files.
+    pub asked: Asked,
     /// Shares of shared prefixes to repeat the sweep with; none for a single sweep.
     pub prefix_shares: Vec<f64>,
     /// Seed of the run.
@@ -95,7 +95,7 @@ impl Settings {
         let seed = requests.seed.unwrap_or(DEFAULT_SEED);
         let settled = requests.settle(defaults.workload)?;
         let workload = settled.workload;
-        let arrivals = settled.rows.as_deref().and_then(arrivals);
+        let arrivals = settled.asked.rows.as_deref().and_then(arrivals);
         let asked = with_arrivals(&arguments.question, &file, &workload, arrivals)?;
         let question = settle_question(&asked, &file, defaults.sla, defaults.peak);
         if !workload.streaming
@@ -121,7 +121,7 @@ impl Settings {
             label: label(&subject, &arguments.target),
             subject,
             workload,
-            rows: settled.rows,
+            asked: settled.asked,
             prefix_shares: settled.prefix_shares,
             seed,
             course,

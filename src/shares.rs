@@ -123,7 +123,12 @@ pub fn run(mut settings: Settings) -> Result<Exit, Failure> {
         check_descriptors(course.search.max)
             .map_err(anyhow::Error::msg)
             .or_exit(Exit::Usage)?;
-        let prepared = session.prepare(&options, &settings.workload, settings.rows.clone(), settings.seed)?;
+        let prepared = session.prepare(
+            &options,
+            &settings.workload,
+            settings.asked.clone(),
+            settings.seed,
+        )?;
         let run = document(&settings, &prepared);
         let directory = RunDirectory::create(&settings.out, &settings.label, Timestamp::now())
             .context("cannot make a run directory; name a folder that can be written with --out")?;

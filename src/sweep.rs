@@ -7,8 +7,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use jiff::Timestamp;
-use plimsoll_load::{HttpRunner, Prepared, TargetOptions, check_descriptors, prepare_from};
-use plimsoll_prompts::Rows;
+use plimsoll_load::{Asked, HttpRunner, Prepared, TargetOptions, check_descriptors, prepare_from};
 use plimsoll_run::directory::RunDirectory;
 use plimsoll_run::document::{Client, Run, SCHEMA, Status};
 use plimsoll_run::runner::{Stop, Watch};
@@ -39,7 +38,12 @@ pub fn run(arguments: SweepArguments) -> Result<Exit, Failure> {
     let session = Session::begin(settings.quiet)?;
     // The engine lives as long as this handle.
     let (options, _engine) = start(&settings.subject)?;
-    let prepared = session.prepare(&options, &settings.workload, settings.rows.clone(), settings.seed)?;
+    let prepared = session.prepare(
+        &options,
+        &settings.workload,
+        settings.asked.clone(),
+        settings.seed,
+    )?;
     let run = document(&settings, &prepared);
     for note in &run.notes {
         session.display.say(&format!("  {note}"));
@@ -86,11 +90,11 @@ impl Session {
         &self,
         options: &TargetOptions,
         workload: &plimsoll_run::workload::Workload,
-        rows: Option<Arc<Rows>>,
+        asked: Asked,
         seed: u64,
     ) -> Result<Prepared, Failure> {
         self.display.message("checking the endpoint");
-        let prepared = prepare_from(options, workload, rows, seed).map_err(|error| Failure {
+        let prepared = prepare_from(options, workload, asked, seed).map_err(|error| Failure {
             exit: if error.is_usage() {
                 Exit::Usage
             } else {

@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use plimsoll_load::Asked;
 use plimsoll_prompts::trace::TimeUnit;
-use plimsoll_prompts::{DatasetFormat, DatasetOptions, Loaded, Rows, lengths, load_dataset, load_trace};
+use plimsoll_prompts::{
+    DatasetFormat, DatasetOptions, Loaded, Rows, count_with, lengths, load_dataset, load_trace, named_file,
+};
 use plimsoll_run::units::parse_duration;
 use plimsoll_run::workload::{Conversation, LONGEST, SharedPrefix, SourceKind, TokenLength, Workload};
 use serde::{Deserialize, Deserializer};
@@ -83,6 +86,9 @@ pub struct WorkloadArguments {
     #[arg(long, value_name = "UNIT", help_heading = "Workload")]
     #[serde(deserialize_with = "unit")]
     pub trace_unit: Option<TimeUnit>,
+    /// A tokenizer.json to count prompt tokens with, where the endpoint does not count them
+    #[arg(long, value_name = "FILE", help_heading = "Workload")]
+    pub tokenizer: Option<String>,
     /// All randomness of the run follows from it [default: 42]
     #[arg(long, help_heading = "Workload")]
     pub seed: Option<u64>,
@@ -96,8 +102,8 @@ pub struct WorkloadArguments {
 pub struct Settled {
     /// What one request looks like.
     pub workload: Workload,
-    /// The rows of its source.
-    pub rows: Option<Arc<Rows>>,
+    /// What comes with it from files.
+    pub asked: Asked,
     /// Shares of shared prefixes to repeat the sweep with.
     pub prefix_shares: Vec<f64>,
     /// What to know of it, one sentence each.
@@ -132,6 +138,7 @@ impl WorkloadArguments {
             prompt_column: self.prompt_column.or(file.prompt_column),
             output_column: self.output_column.or(file.output_column),
             trace_unit: self.trace_unit.or(file.trace_unit),
+            tokenizer: self.tokenizer.or(file.tokenizer),
             seed: self.seed.or(file.seed),
             stream: self.stream.or(file.stream),
         }
@@ -191,6 +198,11 @@ impl WorkloadArguments {
         if !self.prefix_shares.is_empty() && self.share.is_some() {
             bail!("--share is one share and --prefix-shares are several; leave out one");
         }
+        let counting = self
+            .tokenizer
+            .as_deref()
+            .map(|file| count_with(file, rows.as_ref()))
+            .transpose()?;
         let mut notes = notes;
         let mut shared_prefix = self.shared_prefix()?;
         if shared_prefix.is_none() && !self.prefix_shares.is_empty() {
@@ -223,9 +235,12 @@ impl WorkloadArguments {
                 shared_prefix,
                 conversation,
                 source,
-                tokenizer: None,
+                tokenizer: self.tokenizer.as_deref().map(named_file).transpose()?,
             },
-            rows: rows.map(Arc::new),
+            asked: Asked {
+                rows: rows.map(Arc::new),
+                counting,
+            },
             prefix_shares: self.prefix_shares,
             notes,
         })
@@ -310,11 +325,29 @@ impl WorkloadArguments {
     }
 }
 
-/// Reads the source of a saved run's workload again.
+/// Reads the files of a saved run's workload again.
 ///
 /// # Errors
 /// When it is not there or not the same any more.
-pub fn reload(workload: &Workload) -> anyhow::Result<Option<Arc<Rows>>> {
+pub fn reload(workload: &Workload) -> anyhow::Result<Asked> {
+    let rows = reload_rows(workload)?;
+    let counting = match &workload.tokenizer {
+        None => None,
+        Some(tokenizer) if named_file(&tokenizer.file)? == *tokenizer => {
+            Some(count_with(&tokenizer.file, rows.as_ref())?)
+        }
+        Some(tokenizer) => bail!(
+            "{} is not the tokenizer that the run was measured with: its content has changed; sweep again",
+            tokenizer.file
+        ),
+    };
+    Ok(Asked {
+        rows: rows.map(Arc::new),
+        counting,
+    })
+}
+
+fn reload_rows(workload: &Workload) -> anyhow::Result<Option<Rows>> {
     let Some(source) = &workload.source else {
         return Ok(None);
     };
@@ -336,7 +369,7 @@ pub fn reload(workload: &Workload) -> anyhow::Result<Option<Arc<Rows>>> {
             "{file} is not the file that the run's requests come from: its content has changed; sweep again"
         );
     }
-    Ok(Some(Arc::new(loaded.rows)))
+    Ok(Some(loaded.rows))
 }
 
 fn whole(text: &str, range: std::ops::RangeInclusive<u32>, what: &str) -> Result<u32, String> {

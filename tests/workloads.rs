@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use harness::{Finished, Folder, number};
-use plimsoll_scripted::{Script, Scripted, SeenRequest};
+use plimsoll_scripted::{Script, Scripted, SeenRequest, Usage};
 use serde_json::Value;
 
 fn ms(ms: u64) -> Duration {
@@ -486,4 +486,56 @@ fn prefix_shares_are_sweeps_of_their_own_in_one_table() {
     );
     let refused = sweep(&["--share", "0.5"]).expect_code(2);
     assert!(refused.stderr.contains("--share"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_tokenizer_counts_where_the_endpoint_does_not() {
+    let script = Script::default()
+        .ttft(ms(10))
+        .itl(ms(1))
+        .usage(Usage::Never)
+        .keep_requests(1_000_000);
+    let (server, folder) = (Scripted::start(script).unwrap(), Folder::new());
+    // Knows every letter and nothing longer: a word has as many tokens as letters.
+    let letters: Vec<String> = ('a'..='z')
+        .enumerate()
+        .map(|(at, letter)| format!("\"{letter}\": {at}"))
+        .collect();
+    let tokenizer = format!(
+        "{{\"version\": \"1.0\", \"added_tokens\": [], \"normalizer\": null, \"pre_tokenizer\": {{\"type\": \"WhitespaceSplit\"}}, \
+         \"post_processor\": null, \"decoder\": null, \"truncation\": null, \"padding\": null, \"model\": {{\"type\": \"BPE\", \
+         \"vocab\": {{{}}}, \"merges\": []}}}}",
+        letters.join(", ")
+    );
+    std::fs::write(folder.path().join("tokenizer.json"), tokenizer).unwrap();
+    let run = measured(sweep(
+        &folder,
+        &server,
+        &[
+            "--input-tokens",
+            "400",
+            "--output-tokens",
+            "5",
+            "--levels",
+            "4",
+            "--tokenizer",
+            "tokenizer.json",
+        ],
+    ));
+    assert_eq!(run["workload"]["tokenizer"]["file"], "tokenizer.json");
+    assert!(
+        run["notes"].to_string().contains("given tokenizer"),
+        "{}",
+        run["notes"]
+    );
+    let all = asked(&server);
+    let tokens: usize = all[2..]
+        .iter()
+        .map(|messages| messages[0].1.bytes().filter(u8::is_ascii_lowercase).count())
+        .sum();
+    let mean = tokens as f64 / (all.len() - 2) as f64;
+    assert!((mean - 400.0).abs() < 12.0, "{mean}");
+    std::fs::write(folder.path().join("tokenizer.json"), "{}").unwrap();
+    let refused = sweep(&folder, &server, &["--tokenizer", "tokenizer.json"]).expect_code(2);
+    assert!(refused.stderr.contains("not a tokenizer"), "{}", refused.stderr);
 }

@@ -9,6 +9,7 @@ use plimsoll_run::workload::{SharedPrefix, TokenLength, Workload};
 
 use crate::ask::Asker;
 use crate::error::PrepareError;
+use crate::prepare::Asked;
 use crate::shape::Shape;
 
 /// Prompt lengths nearer than this to the asked one need no further round, a fraction.
@@ -34,10 +35,18 @@ pub(crate) async fn calibrate(
     asker: &mut Asker<'_>,
     shape: &Shape,
     workload: &Workload,
-    rows: Option<&Arc<Rows>>,
+    own: &Asked,
     seed: u64,
     first: &RequestRecord,
 ) -> Result<Calibrated, PrepareError> {
+    let rows = own.rows.as_ref();
+    // Where the endpoint does not count: the user's tokenizer, else a guess.
+    let uncounted = own.counting.unwrap_or(Calibration::UNKNOWN);
+    let estimate = if own.counting.is_some() {
+        "prompt lengths are those of the given tokenizer, without the endpoint's chat template"
+    } else {
+        "prompt lengths are estimates of one token a word"
+    };
     let asked = workload.input_tokens.mean_tokens();
     let mut rounds = Rounds {
         asker,
@@ -63,23 +72,21 @@ pub(crate) async fn calibrate(
     let mut points = match (at_few, at_many) {
         (Some(low), Some(high)) => Some([(few, low), (many, high)]),
         _ => {
-            notes.push(
-                "the endpoint does not say how many tokens a prompt has: prompt lengths are estimates of one token a word"
-                    .to_owned(),
-            );
+            notes.push(format!(
+                "the endpoint does not say how many tokens a prompt has: {estimate}"
+            ));
             None
         }
     };
-    let mut calibration = points.map_or(Some(Calibration::UNKNOWN), |points| fit(points[0], points[1]));
+    let calibration = points.map_or(Some(uncounted), |points| fit(points[0], points[1]));
     if calibration.is_none() {
-        notes.push(
-            "the endpoint's count of prompt tokens does not follow the prompt: prompt lengths are estimates of one token a word"
-                .to_owned(),
-        );
+        notes.push(format!(
+            "the endpoint's count of prompt tokens does not follow the prompt: {estimate}"
+        ));
         points = None;
-        calibration = Some(Calibration::UNKNOWN);
     }
-    let mut calibration = calibration.unwrap_or(Calibration::UNKNOWN);
+    let mut calibration = calibration.unwrap_or(uncounted);
+    calibration.per_byte = uncounted.per_byte;
 
     // The first check is a request of the whole workload, so that it also shows one response time.
     let typical = rounds.typical(workload, rows, calibration);
@@ -89,6 +96,8 @@ pub(crate) async fn calibrate(
     if let Some(Rows::Dataset(_)) = rows.map(Arc::as_ref) {
         let bytes: usize = typical.turns.iter().map(|turn| turn.text.len()).sum();
         match full.input_tokens.filter(|_| points.is_some()) {
+            // Counted over many texts, where this is one.
+            _ if own.counting.is_some() => {}
             Some(tokens) => {
                 let own = (f64::from(tokens) - calibration.overhead).max(1.0);
                 // From 20 bytes a token to four tokens a byte: beyond lies no tokenizer.

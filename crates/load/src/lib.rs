@@ -39,6 +39,6 @@ pub use descriptors::check_descriptors;
 pub use endpoint::{Endpoint, EndpointError, resolve};
 pub use error::PrepareError;
 pub use options::{ProxyChoice, TargetOptions};
-pub use prepare::{Prepared, prepare, prepare_from};
+pub use prepare::{Asked, Prepared, prepare, prepare_from};
 pub use runner::{HttpRunner, OpenLoop};
 pub use secret::Secret;

@@ -45,17 +45,26 @@ pub struct Prepared {
 /// # Errors
 /// When the endpoint cannot be measured: one line that names cause and remedy.
 pub fn prepare(options: &TargetOptions, workload: &Workload, seed: u64) -> Result<Prepared, PrepareError> {
-    prepare_from(options, workload, None, seed)
+    prepare_from(options, workload, Asked::default(), seed)
 }
 
-/// The same with the rows of the workload's source, which are then what is sent.
+/// What comes with a workload from files of the user's.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    /// The rows of its source, which are then what is sent.
+    pub rows: Option<Arc<Rows>>,
+    /// How a tokenizer of the user's counts, for an endpoint that does not.
+    pub counting: Option<Calibration>,
+}
+
+/// The same with what comes from files.
 ///
 /// # Errors
 /// As [`prepare`].
 pub fn prepare_from(
     options: &TargetOptions,
     workload: &Workload,
-    rows: Option<Arc<Rows>>,
+    asked: Asked,
     seed: u64,
 ) -> Result<Prepared, PrepareError> {
     let began = Instant::now();
@@ -65,14 +74,14 @@ pub fn prepare_from(
         .build()
         .map_err(|error| PrepareError::Client(error.to_string()))?;
     // A LocalSet for the side tasks of HTTP/2.
-    tokio::task::LocalSet::new().block_on(&runtime, all(line, options, workload, rows, seed, began))
+    tokio::task::LocalSet::new().block_on(&runtime, all(line, options, workload, asked, seed, began))
 }
 
 async fn all(
     line: Line,
     options: &TargetOptions,
     workload: &Workload,
-    rows: Option<Arc<Rows>>,
+    asked: Asked,
     seed: u64,
     began: Instant,
 ) -> Result<Prepared, PrepareError> {
@@ -111,15 +120,7 @@ async fn all(
         .await
         .map_err(|error| with_models(error, &introduction))?;
     notes.extend(found.notes);
-    let calibrated = calibrate(
-        &mut asker,
-        &found.shape,
-        workload,
-        rows.as_ref(),
-        seed,
-        &found.reply,
-    )
-    .await?;
+    let calibrated = calibrate(&mut asker, &found.shape, workload, &asked, seed, &found.reply).await?;
     notes.extend(calibrated.notes);
     let full = &calibrated.full;
     if full.output_tokens.is_none() || full.output_estimated {
@@ -168,7 +169,7 @@ async fn all(
         line,
         shape,
         calibration,
-        rows,
+        rows: asked.rows,
     })
 }
 

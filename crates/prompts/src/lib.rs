@@ -16,6 +16,7 @@ mod rows;
 mod seed;
 mod table;
 mod talk;
+mod tokenizer;
 pub mod trace;
 mod words;
 
@@ -26,6 +27,7 @@ pub use outline::{Outline, Part};
 pub use prefix::prefix_of;
 pub use prompts::{Prompts, RungPrompts, SlotPrompts};
 pub use request::{Drawn, Role, Turn};
-pub use rows::{Loaded, Rows, load_dataset, load_trace};
+pub use rows::{Loaded, Rows, load_dataset, load_trace, named_file};
 pub use seed::{Which, mix};
+pub use tokenizer::count_with;
 pub use words::{WORDS, of_words, synthetic};

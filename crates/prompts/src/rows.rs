@@ -32,6 +32,17 @@ pub struct Loaded {
     pub notes: Vec<String>,
 }
 
+/// A file by its name and content.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn named_file(file: &str) -> Result<NamedFile, SourceError> {
+    Ok(NamedFile {
+        file: file.to_owned(),
+        sha256: file::sha256(file)?,
+    })
+}
+
 /// Reads a dataset.
 ///
 /// # Errors
@@ -50,10 +61,7 @@ pub fn load_dataset(file: &str, options: &DatasetOptions) -> Result<Loaded, Sour
         source: Source {
             kind: SourceKind::Dataset,
             format: format.to_owned(),
-            named: NamedFile {
-                file: file.to_owned(),
-                sha256: file::sha256(file)?,
-            },
+            named: named_file(file)?,
             requests: dataset.len() as u64,
             prompt_column: options.prompt_column.clone(),
             output_column: options.output_column.clone(),
@@ -78,10 +86,7 @@ pub fn load_trace(file: &str, unit: Option<TimeUnit>) -> Result<Loaded, SourceEr
         source: Source {
             kind: SourceKind::Trace,
             format: recorded.format.to_owned(),
-            named: NamedFile {
-                file: file.to_owned(),
-                sha256: file::sha256(file)?,
-            },
+            named: named_file(file)?,
             requests: recorded.trace.len() as u64,
             prompt_column: None,
             output_column: None,

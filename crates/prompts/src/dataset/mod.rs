@@ -223,6 +223,16 @@ impl Dataset {
         self.distinct
     }
 
+    /// Up to so many of the texts that users say first.
+    #[cfg(feature = "tokenizer")]
+    pub(crate) fn sample(&self, most: usize) -> impl Iterator<Item = &str> {
+        self.order
+            .iter()
+            .take(most)
+            .filter_map(|row| self.rows.get(*row as usize)?.exchanges.first()?.said.last())
+            .map(|(_, text)| &**text)
+    }
+
     /// The row that is taken as the `n`th of the run, and in which pass through the file. `seed` says where it starts: a
     /// run that is taken up again does not begin with the same prompts.
     pub(crate) fn row(&self, n: u64, seed: u64) -> (usize, u64) {
