@@ -58,7 +58,7 @@ pub(crate) fn answer_for(rungs: &[RungReport], sla: &Sla, demand: Option<&Demand
 }
 
 /// Whether a run's answer may be relied upon: a rung may decide, or one stands behind something that buffers the stream and
-/// the question did not need the stream; and the rungs tell what the SLA asks. (Of an imported table, terms that it cannot
+/// the question did not need the stream; and the rungs tell what the SLA asks, or without one anything at all. (Of an imported table, terms that it cannot
 /// tell are left out of the answer with a warning.) That a level fails because too many requests do is no measurement of it.
 #[must_use]
 pub fn trustworthy(run: &Run) -> bool {
@@ -66,7 +66,11 @@ pub fn trustworthy(run: &Run) -> bool {
     let buffered = |rung: &RungReport| rung.validity.verdict == Verdict::StreamBuffered;
     let believed = run.rungs.iter().any(|rung| rung.validity.may_decide())
         || (run.rungs.iter().any(buffered) && (plan.best.is_some() || plan.limit.is_some()));
-    let answered = plan.limit.is_some() || run.sla.terms.is_empty() || run.table.is_some();
+    let answered = if run.sla.terms.is_empty() || run.table.is_some() {
+        plan.limit.is_some() || plan.best.is_some() || plan.knee.is_some()
+    } else {
+        plan.limit.is_some()
+    };
     believed && answered
 }
 

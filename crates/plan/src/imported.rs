@@ -163,13 +163,13 @@ fn answer_examined(
             .as_ref()
             .is_some_and(|limit| limit.status == LimitStatus::NotReached)
     {
+        // Nothing says that any level passed.
         plan.limit = None;
+        plan.largest_passing = None;
+        plan.largest_throughput_under_sla = None;
     }
     if by_record {
         put_record(&mut plan, &usable, recorded, sla, demand);
-    } else if left_out {
-        plan.largest_passing = None;
-        plan.largest_throughput_under_sla = None;
     }
     for (name, what) in [
         (Verdict::StreamBuffered, "TTFT, TPOT and ITL"),

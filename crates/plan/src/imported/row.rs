@@ -1,7 +1,7 @@
 //! What one row of a table says against itself.
 
 use plimsoll_run::rung::{Distribution, RungReport};
-use plimsoll_run::sla::Sla;
+use plimsoll_run::sla::{Sla, Stat};
 use plimsoll_run::validity::Verdict;
 
 use crate::wording::{figure, percent};
@@ -14,6 +14,10 @@ const ERROR_SHARE: f64 = 0.10;
 const REQUESTS_EACH: f64 = 3.0;
 /// A faster reader than this, milliseconds a token, does not exist: the replies came in one piece.
 const ITL_LEAST_MS: f64 = 0.05;
+/// A TTFT of this share of the E2E leaves no time for a reply of so many tokens.
+const AT_THE_END: f64 = 0.99;
+const TOKENS_LEAST: f64 = 4.0;
+
 /// The number of requests of a row; `None` where the table does not tell (then `sent` is 0, and an error rate stands
 /// as parts of a round number).
 fn requests(rung: &RungReport) -> Option<f64> {
@@ -127,6 +131,35 @@ pub(super) fn little(rung: &RungReport) -> Option<(Verdict, String)> {
 }
 
 pub(super) fn in_one_piece(rung: &RungReport) -> Option<(Verdict, String)> {
+    at_the_end(rung).or_else(|| no_gaps(rung))
+}
+
+/// The first token comes when the reply is over. A queue in which requests wait a hundred times as long as they take to
+/// decode would look the same.
+fn at_the_end(rung: &RungReport) -> Option<(Verdict, String)> {
+    let (ttft, e2e) = (rung.latency.ttft_ms.as_ref()?, rung.latency.e2e_ms.as_ref()?);
+    let (first, whole) = [Stat::Mean, Stat::P50, Stat::P95, Stat::P90, Stat::P99]
+        .into_iter()
+        .find_map(|stat| Some((ttft.stat(stat)?, e2e.stat(stat).filter(|whole| *whole > 0.0)?)))?;
+    let one_token = rung
+        .lengths
+        .output
+        .actual
+        .is_some_and(|tokens| tokens < TOKENS_LEAST);
+    (first >= AT_THE_END * whole && !one_token).then(|| {
+        (
+            Verdict::StreamBuffered,
+            format!(
+                "TTFT is {} ms of an E2E of {} ms: the first token came with the last, so that the reply was not streamed, or \
+                 something between engine and client buffers the stream; TTFT and ITL mean nothing.",
+                figure(first),
+                figure(whole)
+            ),
+        )
+    })
+}
+
+fn no_gaps(rung: &RungReport) -> Option<(Verdict, String)> {
     let itl = rung.latency.itl_ms.as_ref()?.mean?;
     (itl < ITL_LEAST_MS && rung.latency.ttft_ms.is_some()).then(|| {
         (

@@ -91,6 +91,7 @@ pub fn import(files: &[(String, Vec<u8>)], output_tokens: Option<f64>) -> Result
     }
     once(&mut rows, &mut imported.table.remarks);
     imported.table.remarks.extend(row::stand_ins(&mut rows));
+    imported.table.remarks.extend(row::fill_rates(&mut rows));
     for (row, order) in rows.iter_mut().zip(1..) {
         if let Some(tokens) = output_tokens {
             row.complete(tokens);

@@ -187,3 +187,38 @@ pub(super) fn stand_ins(rows: &mut [Row]) -> Vec<String> {
     }
     remarks
 }
+
+/// Lengths of replies that differ by no more than this between rows are one length.
+const ONE_LENGTH: f64 = 0.03;
+
+/// Where some rows have requests per second and others tokens per second, one follows from the other if the rows with
+/// both show replies of one length.
+pub(super) fn fill_rates(rows: &mut [Row]) -> Option<String> {
+    let lengths: Vec<f64> = rows
+        .iter()
+        .filter_map(|row| Some(row.output_tokens_per_s? / row.requests_per_s.filter(|rate| *rate > 0.0)?))
+        .filter(|length| *length > 0.0)
+        .collect();
+    let most = lengths.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let least = lengths.iter().copied().fold(f64::INFINITY, f64::min);
+    if lengths.len() < 2 || most > (1.0 + ONE_LENGTH) * least {
+        return None;
+    }
+    let length = lengths.iter().sum::<f64>() / lengths.len() as f64;
+    let mut filled = Vec::new();
+    for row in rows.iter_mut() {
+        match (row.requests_per_s, row.output_tokens_per_s) {
+            (None, Some(tokens)) => row.requests_per_s = Some(tokens / length),
+            (Some(requests), None) => row.output_tokens_per_s = Some(requests * length),
+            _ => continue,
+        }
+        filled.push(row.level.to_string());
+    }
+    (!filled.is_empty()).then(|| {
+        format!(
+            "At {} only one of requests/s and tokens/s is given; the other follows from the {length:.0} tokens a reply \
+             has elsewhere.",
+            filled.join(", ")
+        )
+    })
+}
