@@ -41,6 +41,9 @@ pub struct DemandArguments {
     /// Replicas that may fail at once with every request still served [default: 0]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=1_000_000), help_heading = "Question")]
     pub failures: Option<u64>,
+    /// Mean load as a fraction of the peak, for what the fleet costs per token [default: 0.35]
+    #[arg(long, value_name = "FRACTION", value_parser = parse_mean_load, help_heading = "Question")]
+    pub mean_load: Option<f64>,
 }
 
 impl DemandArguments {
@@ -59,6 +62,7 @@ impl DemandArguments {
                 .startup
                 .map_or(otherwise.startup_s, |startup| startup.as_secs_f64()),
             failures: self.failures.unwrap_or(otherwise.failures),
+            mean_load: self.mean_load.or(otherwise.mean_load),
             spares: otherwise.spares,
             trace: traced
                 .map(|trace| trace.name.clone())
@@ -76,6 +80,7 @@ impl DemandArguments {
             startup: self.startup.or(file.startup),
             scaling_efficiency: self.scaling_efficiency.or(file.scaling_efficiency),
             failures: self.failures.or(file.failures),
+            mean_load: self.mean_load.or(file.mean_load),
         }
     }
 }
@@ -90,6 +95,7 @@ pub struct DemandTable {
     pub startup: Option<Duration>,
     pub scaling_efficiency: Option<f64>,
     pub failures: Option<u64>,
+    pub mean_load: Option<f64>,
 }
 
 /// A trace of arrivals that was read.
@@ -187,6 +193,14 @@ fn parse_efficiency(text: &str) -> Result<f64, String> {
     number(text, 0.01..=1.0, "write a fraction from 0.01 to 1, such as 0.85")
 }
 
+fn parse_mean_load(text: &str) -> Result<f64, String> {
+    number(
+        text,
+        0.001..=1.0,
+        "write a fraction of the peak from 0.001 to 1, such as 0.35",
+    )
+}
+
 fn parse_startup(text: &str) -> Result<Duration, String> {
     parse_duration(text)
         .map_err(|error| error.to_string())
@@ -245,6 +259,11 @@ pub fn growth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>,
 /// `startup` of the sweep file.
 pub fn startup<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     spelled(deserializer, parse_startup)
+}
+
+/// `mean-load` of the sweep file.
+pub fn mean_load<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    spelled(deserializer, parse_mean_load)
 }
 
 /// `scaling-efficiency` of the sweep file.

@@ -101,6 +101,7 @@ impl Question {
             growth_per_minute: self.terms.growth_per_minute,
             startup_minutes: self.terms.startup_s / 60.0,
             failures: self.terms.failures,
+            mean_load: self.terms.mean_load,
             ..Demand::default()
         }
     }

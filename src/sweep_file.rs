@@ -109,6 +109,8 @@ pub struct PeakTable {
     #[serde(deserialize_with = "demand::efficiency")]
     pub scaling_efficiency: Option<f64>,
     pub failures: Option<u64>,
+    #[serde(deserialize_with = "demand::mean_load")]
+    pub mean_load: Option<f64>,
 }
 
 impl PeakTable {
@@ -122,6 +124,7 @@ impl PeakTable {
             startup: self.startup,
             scaling_efficiency: self.scaling_efficiency,
             failures: self.failures,
+            mean_load: self.mean_load,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The answer in words: the planning numbers with their interval and reason, and what to know before relying on
 //! them. Shared by every format for people.
 
-use plimsoll_run::answer::{KneeStatus, LimitStatus};
+use plimsoll_run::answer::LimitStatus;
 use plimsoll_run::document::{Run, Status};
 use plimsoll_run::evidence::StampSource;
 use plimsoll_run::peak::Peak;
@@ -183,83 +183,7 @@ fn instances(run: &Run) -> Headline {
     }
 }
 
-/// Where throughput stops growing.
-pub(crate) fn knee(run: &Run) -> Headline {
-    let name = "Knee";
-    let unit = "requests in flight";
-    let Some(knee) = &run.plan.knee else {
-        return absent(
-            name,
-            "Too few levels to see where throughput stops growing.".to_owned(),
-        );
-    };
-    let Some(at) = finite(Some(knee.concurrency)).map(figures::level) else {
-        return absent(name, knee.reason.clone());
-    };
-    let (figure, range) = match knee.status {
-        KneeStatus::Saturated => (
-            at,
-            figures::interval(knee.interval, figures::number).map(|range| format!("{range}, 90 % interval")),
-        ),
-        KneeStatus::NotSaturated => (
-            format!("above {at}"),
-            Some("throughput still grew at the highest level".to_owned()),
-        ),
-    };
-    let details = finite(knee.plateau)
-        .map(|plateau| format!("plateau {} {}", figures::number(plateau), throughput_unit(run)))
-        .into_iter()
-        .collect();
-    Headline {
-        name,
-        figure,
-        unit,
-        range,
-        details,
-        reason: knee.reason.clone(),
-    }
-}
-
-/// Where requests start to wait, where it is known.
-pub(crate) fn queue_onset(run: &Run) -> Option<Headline> {
-    let onset = run.plan.queue_onset.as_ref()?;
-    Some(Headline {
-        name: "Queue onset",
-        figure: finite(Some(onset.concurrency)).map_or_else(|| NOT_MEASURED.to_owned(), figures::number),
-        unit: "requests in flight",
-        range: None,
-        details: Vec::new(),
-        reason: onset.reason.clone(),
-    })
-}
-
-/// What the answer costs, where a price was given.
-pub(crate) fn cost(run: &Run) -> Option<Headline> {
-    let cost = run.plan.cost.as_ref()?;
-    let details = finite(cost.fleet_per_hour)
-        .map(|price| {
-            format!(
-                "{} {} an hour for all replicas",
-                figures::money(price),
-                cost.currency
-            )
-        })
-        .into_iter()
-        .collect();
-    Some(Headline {
-        name: "Cost",
-        figure: finite(cost.per_million_output_tokens).map_or_else(
-            || NOT_MEASURED.to_owned(),
-            |price| format!("{} {}", figures::money(price), cost.currency),
-        ),
-        unit: "per million output tokens, each replica at its safe rate",
-        range: None,
-        details,
-        reason: String::new(),
-    })
-}
-
-fn absent(name: &'static str, reason: String) -> Headline {
+pub(crate) fn absent(name: &'static str, reason: String) -> Headline {
     Headline {
         name,
         figure: NOT_MEASURED.to_owned(),

@@ -30,6 +30,7 @@ mod figures;
 mod html;
 pub mod import;
 mod markdown;
+mod other_answers;
 mod rows;
 mod rung_csv;
 pub mod terminal;

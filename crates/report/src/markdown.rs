@@ -8,6 +8,7 @@ use plimsoll_run::rung::RungReport;
 use crate::answer::{self, Headline};
 use crate::conditions;
 use crate::figures::{self, NOT_MEASURED};
+use crate::other_answers::other_answers;
 use crate::rows::{LatencyUnit, remarks, rows, sla_cell};
 use crate::verified::verified;
 
@@ -44,16 +45,11 @@ fn numbers(text: &mut String, run: &Run) {
     line(text, "| | | interval | why |".to_owned());
     line(text, "|---|---|---|---|".to_owned());
     let planning = answer::planning_numbers(run);
-    let rest = [
-        Some(answer::knee(run)),
-        answer::queue_onset(run),
-        answer::cost(run),
-        verified(run),
-    ];
+    let rest = other_answers(run).into_iter().chain(verified(run));
     for (headline, bold) in planning
         .into_iter()
         .map(|headline| (headline, "**"))
-        .chain(rest.into_iter().flatten().map(|headline| (headline, "")))
+        .chain(rest.map(|headline| (headline, "")))
     {
         let Headline {
             name,

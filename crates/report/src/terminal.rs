@@ -13,6 +13,7 @@ use plimsoll_run::validity::Verdict;
 use crate::answer::{self, Headline};
 use crate::conditions;
 use crate::figures::{self, finite};
+use crate::other_answers::other_answers;
 use crate::rows::sla_cell;
 use crate::verified::verified;
 
@@ -111,13 +112,8 @@ fn written(run: &Run, conditions: &[(&str, String)], style: &Style) -> String {
     for headline in answer::planning_numbers(run) {
         text.push_str(&write_headline(&headline, Paint::Bold, style));
     }
-    let rest = [
-        Some(answer::knee(run)),
-        answer::queue_onset(run),
-        answer::cost(run),
-        verified(run),
-    ];
-    for headline in rest.into_iter().flatten() {
+    let rest = other_answers(run).into_iter().chain(verified(run));
+    for headline in rest {
         text.push_str(&write_headline(&headline, Paint::Plain, style));
     }
     let warnings = answer::warnings(run);

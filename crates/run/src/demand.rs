@@ -96,6 +96,9 @@ pub struct DemandTerms {
     pub failures: u64,
     /// Replicas kept beyond what the load needs.
     pub spares: u64,
+    /// Mean load over the peak, a fraction above 0, for what the fleet costs; `None` takes what is usual.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean_load: Option<f64>,
     /// The file whose busiest minute gave the peak, where one did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
@@ -112,6 +115,7 @@ impl Default for DemandTerms {
             startup_s: 0.0,
             failures: 0,
             spares: 0,
+            mean_load: None,
             trace: None,
         }
     }

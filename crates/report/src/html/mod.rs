@@ -11,6 +11,7 @@ use plimsoll_run::rung::TimelineSecond;
 
 use crate::answer;
 use crate::charts::{Chart, RungTimeline, interactivity, latency, throughput, timelines as courses};
+use crate::other_answers::other_answers;
 use crate::verified::verified;
 
 /// The report as one HTML file. `timelines` holds `(order, seconds)` for each rung whose timeline was kept.
@@ -23,16 +24,11 @@ pub fn html(run: &Run, timelines: &[(u32, Vec<TimelineSecond>)]) -> String {
         run.target.model.as_deref().unwrap_or(&run.target.url)
     );
     let cards: String = answer::planning_numbers(run).iter().map(sections::card).collect();
-    let minor_cards: String = [
-        Some(answer::knee(run)),
-        answer::queue_onset(run),
-        answer::cost(run),
-        verified(run),
-    ]
-    .iter()
-    .flatten()
-    .map(sections::card)
-    .collect();
+    let minor_cards: String = other_answers(run)
+        .iter()
+        .chain(&verified(run))
+        .map(sections::card)
+        .collect();
     escape::fill(
         include_str!("page.html"),
         &[

@@ -146,3 +146,43 @@ fn an_error_rate_that_the_sla_does_not_name_may_break_first() {
     let shown = answer(&run, &Style::default());
     assert!(shown.contains("error rate breaks first"), "{shown}");
 }
+
+#[test]
+fn answers_to_other_questions_stand_below_the_three() {
+    let mut run = fixture::run();
+    let level = |concurrency, reason: &str| {
+        Some(plimsoll_run::answer::LevelAnswer {
+            concurrency,
+            requests_per_s: Some(27.8),
+            output_tokens_per_s: Some(2781.8),
+            reason: reason.to_owned(),
+        })
+    };
+    let best = run.plan.best.as_ref().unwrap().concurrency;
+    run.plan.largest_passing = level(best + 64, "It is the highest that passes.");
+    run.plan.largest_throughput_under_sla = level(best, "As the best.");
+    run.plan.efficient_point = level(40, "Kleinrock says so.");
+    run.plan.cost = Some(plimsoll_run::answer::Cost {
+        per_million_output_tokens: Some(0.69),
+        per_million_at_mean_load: Some(2.77),
+        mean_load: Some(0.35),
+        fleet_per_hour: Some(42.0),
+        currency: "USD".to_owned(),
+    });
+    let text = answer(&run, &WIDE);
+    let squeezed = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        squeezed.contains(&format!("Largest passing {}", best + 64)),
+        "{text}"
+    );
+    assert!(!squeezed.contains("Largest throughput"), "it is the best: {text}");
+    assert!(
+        squeezed.contains("Efficient point 40 requests in flight (2,782 output tokens/s)"),
+        "{text}"
+    );
+    assert!(squeezed.contains("0.69 USD per million output tokens"), "{text}");
+    assert!(
+        squeezed.contains("2.77 USD at the mean load, taken as 35 % of the peak"),
+        "{text}"
+    );
+}
