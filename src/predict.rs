@@ -68,7 +68,8 @@ pub fn run(arguments: PredictArguments) -> Result<Exit, Failure> {
     };
     let watch = Arc::new(Watch::new());
     let display = Display::start(Arc::clone(&watch), true);
-    let mut runner = SimRunner::new(preset.spec.clone(), run.workload.clone(), seed).with_rows(settled.asked.rows);
+    let mut runner =
+        SimRunner::new(preset.spec.clone(), run.workload.clone(), seed).with_rows(settled.asked.rows);
     let climb = Climb {
         search: course.search,
         limits: course.limits,

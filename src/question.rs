@@ -102,7 +102,6 @@ impl Question {
             startup_minutes: self.terms.startup_s / 60.0,
             failures: self.terms.failures,
             mean_load: self.terms.mean_load,
-            ..Demand::default()
         }
     }
 }

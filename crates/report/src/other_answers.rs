@@ -27,7 +27,7 @@ pub(crate) fn other_answers(run: &Run) -> Vec<Headline> {
         Some(knee(run)),
         queue_onset(run),
         unless(&plan.largest_throughput_under_sla, &[best])
-            .map(|answer| level("Largest throughput", "under the SLA", answer)),
+            .map(|answer| level("Most throughput", "under the SLA", answer)),
         unless(&plan.largest_passing, &[limit, best])
             .map(|answer| level("Largest passing", "of the levels tried", answer)),
         plan.efficient_point

@@ -63,7 +63,9 @@ pub enum CustomError {
     #[error("custom framing `{0}` is unknown; write sse or lines")]
     Framing(String),
     /// No body.
-    #[error("a custom dialect needs a body, such as {{\"inputs\": \"{{prompt}}\", \"max\": \"{{output_tokens}}\"}}")]
+    #[error(
+        "a custom dialect needs a body, such as {{\"inputs\": \"{{prompt}}\", \"max\": \"{{output_tokens}}\"}}"
+    )]
     NoBody,
     /// A body that is not JSON.
     #[error("the custom body is not JSON ({0})")]
@@ -195,9 +197,10 @@ mod tests {
         custom.set("text", "/t").unwrap();
         assert_eq!(custom.check(), Ok(()));
         assert!(custom.set("framing", "xml").is_err());
-        let table: CustomDialect =
-            serde_json::from_value(serde_json::json!({"body": {"m": "{messages}"}, "text": "/t", "framing": "lines"}))
-                .unwrap();
+        let table: CustomDialect = serde_json::from_value(
+            serde_json::json!({"body": {"m": "{messages}"}, "text": "/t", "framing": "lines"}),
+        )
+        .unwrap();
         assert_eq!((table.check(), table.framing), (Ok(()), CustomFraming::Lines));
     }
 }
