@@ -1,0 +1,139 @@
+//! What must not be stored of a configuration.
+
+use serde_json::Value;
+
+/// What stands in a secret's place.
+pub const HIDDEN: &str = "***";
+
+/// Words in a setting's name that say its value is a credential.
+const WORDS: [&str; 12] = [
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "passphrase",
+    "credential",
+    "credentials",
+    "authorization",
+    "apikey",
+    "bearer",
+    "auth",
+    "cookie",
+];
+/// The same, of two words.
+const PAIRS: [&str; 5] = ["api_key", "access_key", "private_key", "secret_key", "master_key"];
+/// How well-known credentials begin.
+const BEGINNINGS: [&str; 10] = [
+    "sk-",
+    "hf_",
+    "AKIA",
+    "ASIA",
+    "Bearer ",
+    "Basic ",
+    "ghp_",
+    "github_pat_",
+    "xoxb-",
+    "-----BEGIN",
+];
+
+/// Whether a setting of this name holds a credential. `max_tokens` and `tokenizer` do not.
+#[must_use]
+pub fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase().replace(['-', '.', ' '], "_");
+    name.split('_').any(|word| WORDS.contains(&word)) || PAIRS.iter().any(|pair| name.contains(pair))
+}
+
+/// A setting fit to be stored: credentials by name or by look are hidden, URLs lose user info and query.
+#[must_use]
+pub fn redacted(name: &str, value: Value) -> Value {
+    if is_secret_name(name) && !matches!(value, Value::Null | Value::Bool(_)) {
+        return HIDDEN.into();
+    }
+    match value {
+        Value::String(text) => redacted_text(&text).into(),
+        Value::Array(items) => items.into_iter().map(|item| redacted(name, item)).collect(),
+        Value::Object(map) => Value::Object(
+            map.into_iter()
+                .map(|(key, value)| {
+                    let value = redacted(&key, value);
+                    (key, value)
+                })
+                .collect(),
+        ),
+        plain => plain,
+    }
+}
+
+fn redacted_text(text: &str) -> String {
+    if BEGINNINGS
+        .iter()
+        .any(|beginning| text.trim_start().starts_with(beginning))
+    {
+        return HIDDEN.to_owned();
+    }
+    // Several URLs may stand in one text, and what is around them is kept.
+    text.split_inclusive(|c: char| c.is_whitespace() || c == ',')
+        .map(without_user_info)
+        .collect()
+}
+
+fn without_user_info(piece: &str) -> String {
+    let Some((scheme, rest)) = piece.split_once("://") else {
+        return piece.to_owned();
+    };
+    let kept = rest.trim_end_matches(|c: char| c.is_whitespace() || c == ',');
+    let after = &rest[kept.len()..];
+    let address = kept.split(['?', '#']).next().unwrap_or(kept);
+    let end = address.find('/').unwrap_or(address.len());
+    let (authority, path) = address.split_at(end);
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    format!("{scheme}://{host}{path}{after}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_tell_secrets_from_tokens() {
+        for secret in [
+            "api-key",
+            "HF_TOKEN",
+            "api_key",
+            "AWS_SECRET_ACCESS_KEY",
+            "hub.token",
+            "admin_password",
+        ] {
+            assert!(is_secret_name(secret), "{secret}");
+        }
+        for plain in [
+            "max_num_batched_tokens",
+            "tokenizer",
+            "tokenizer_mode",
+            "max_tokens",
+            "key_cache",
+            "author",
+        ] {
+            assert!(!is_secret_name(plain), "{plain}");
+        }
+    }
+
+    #[test]
+    fn values_that_look_like_credentials_are_hidden_wherever_they_stand() {
+        assert_eq!(redacted("api_key", json!("x")), HIDDEN);
+        assert_eq!(redacted("api_key", json!(["a", "b"])), HIDDEN);
+        assert_eq!(redacted("model", json!("hf_abcdef")), HIDDEN);
+        assert_eq!(
+            redacted("args", json!([{"token": "t"}, "ok"])),
+            json!([{"token": HIDDEN}, "ok"])
+        );
+        assert_eq!(
+            redacted("store", json!("redis://u:p@h:1/0?x=y, s3://b/k")),
+            "redis://h:1/0, s3://b/k"
+        );
+        assert_eq!(redacted("enable_auth", json!(true)), true);
+        assert_eq!(redacted("max_model_len", json!(8192)), 8192);
+    }
+}
