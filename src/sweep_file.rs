@@ -293,4 +293,88 @@ mod tests {
             assert!(!error.contains('\n'), "{error}");
         }
     }
+
+    const EXAMPLE: &str = include_str!("../examples/plimsoll.toml");
+
+    /// The keys of a table, as the error about one that nobody knows lists them.
+    fn keys(table: &str) -> Vec<String> {
+        let error = toml::from_str::<SweepFile>(&format!("[{table}]\nno-such-key = 1")).unwrap_err();
+        let names: Vec<String> = error
+            .message()
+            .split('`')
+            .skip(3)
+            .step_by(2)
+            .map(str::to_owned)
+            .collect();
+        assert!(names.len() > 1 || table == "sla", "{error}");
+        names
+    }
+
+    #[test]
+    fn the_example_is_read_and_names_every_key() {
+        let file = SweepFile::parse(EXAMPLE).unwrap();
+        assert_eq!(file.workload.shared_prefix, Some(512));
+        assert_eq!(file.workload.think, Some(Duration::from_secs(2)));
+        assert_eq!(file.peak.load, Some(Peak::Rate(40.0)));
+        for table in ["targets.prod", "workload", "sweep", "sla", "peak"] {
+            let begins = EXAMPLE.find(&format!("[{table}]")).unwrap();
+            let rest = &EXAMPLE[begins + 1..];
+            let section = rest.split("\n[").next().unwrap();
+            for key in keys(table) {
+                let stands = section.lines().any(|line| {
+                    let line = line.strip_prefix("# ").unwrap_or(line);
+                    line.split_once('=').is_some_and(|(name, _)| name.trim() == key)
+                });
+                assert!(stands, "[{table}] of the example does not name `{key}`");
+            }
+            // What it leaves out has a value that works.
+            for line in section.lines().filter_map(|line| line.strip_prefix("# ")) {
+                let Some((key, _)) = line.split_once(" = ") else {
+                    continue;
+                };
+                if keys(table).iter().any(|known| known == key) && (table, key) != ("peak", "trace") {
+                    let text = format!("[{table}]\n{line}");
+                    SweepFile::parse(&text).unwrap_or_else(|error| panic!("{text}: {error:#}"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn workloads_are_written_as_their_flags() {
+        let read = |text: &str| SweepFile::parse(&format!("[workload]\n{text}"));
+        let workload = read(
+            "input-tokens = 512\nshared-prefix = \"64\"\nshare = 0.5\npool = 3\nprefix-shares = [0, 0.5]",
+        )
+        .unwrap()
+        .workload;
+        assert_eq!(workload.input_tokens, Some(TokenLength::Fixed(512)));
+        assert_eq!(
+            (workload.shared_prefix, workload.share, workload.pool),
+            (Some(64), Some(0.5), Some(3))
+        );
+        assert_eq!(workload.prefix_shares, [0.0, 0.5]);
+        for (text, expected) in [
+            ("share = 2", "fraction from 0 to 1"),
+            ("share = nan", "fraction from 0 to 1"),
+            ("pool = 0", "whole number from 1"),
+            ("shared-prefix = -1", "whole number from 1"),
+            ("shared-prefix = 1.5", "whole number from 1"),
+            ("turns = 99999", "whole number from 1"),
+            ("think = 2", "has no unit"),
+            ("think = \"48h\"", "at most 24h"),
+            ("input-tokens = \"file:/nowhere\"", "/nowhere"),
+            ("input-tokens = \"uniform:9-1\"", "uniform:LEAST-MOST"),
+            ("dataset-format = \"cvs\"", "did you mean `csv`"),
+            ("trace-unit = \"min\"", "write ms or s"),
+            ("shared-prefx = 5", "did you mean `shared-prefix`"),
+            ("sed = 5", "did you mean `seed`"),
+        ] {
+            let error = format!("{:#}", read(text).unwrap_err());
+            assert!(
+                error.contains(expected) && error.contains("line 2"),
+                "{text}: {error}"
+            );
+        }
+    }
 }
