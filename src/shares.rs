@@ -105,7 +105,7 @@ pub fn run(mut settings: Settings) -> Result<Exit, Failure> {
             prefix.share = *share;
         }
         // Prompts of one sweep must not be found in the cache by the next.
-        settings.seed = seed.wrapping_add((at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 1);
+        settings.seed = seed.wrapping_add(at as u64);
         settings.label = format!("{label}-share-{share}");
         settings.notes.clone_from(&notes);
         settings.notes.push(format!(

@@ -50,7 +50,7 @@ impl Prompts {
     pub fn rung(self: &Arc<Self>, order: u32) -> Arc<RungPrompts> {
         Arc::new(RungPrompts {
             prompts: Arc::clone(self),
-            salt: mix(self.seed ^ u64::from(order)),
+            salt: mix(mix(self.seed) ^ u64::from(order)),
             opened: AtomicU64::new(0),
         })
     }

@@ -20,7 +20,8 @@ impl Which {
     /// A number that no other request of the run has.
     #[must_use]
     pub fn hash(self) -> u64 {
-        let mut state = self.seed;
+        // Mixed first: rung 2 of seed 43 must not be rung 3 of seed 42.
+        let mut state = mix(self.seed);
         for part in [u64::from(self.rung), u64::from(self.slot), self.nth] {
             state = mix(state ^ part);
         }
@@ -41,4 +42,31 @@ pub fn mix(state: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn no_two_requests_of_runs_with_neighbouring_seeds_are_alike() {
+        let mut seen = HashSet::new();
+        for seed in 40..48 {
+            for rung in 0..8 {
+                for slot in 0..8 {
+                    for nth in 0..8 {
+                        let which = Which {
+                            seed,
+                            rung,
+                            slot,
+                            nth,
+                        };
+                        assert!(seen.insert(which.hash()), "{which:?}");
+                    }
+                }
+            }
+        }
+    }
 }

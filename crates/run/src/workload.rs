@@ -119,7 +119,10 @@ impl Workload {
     pub fn is_cold(&self) -> bool {
         self.shared_prefix.is_none_or(|prefix| prefix.share == 0.0)
             && self.conversation.is_none()
-            && self.source.is_none()
+            && self.source.as_ref().is_none_or(|source| {
+                // Of the traces, Mooncake's alone say which blocks prompts share; the others get new prompts.
+                source.kind == SourceKind::Trace && source.format != "mooncake"
+            })
     }
 
     /// SHA-256 of all that makes requests alike, in hex: equal digests mean comparable runs.
@@ -275,6 +278,32 @@ mod tests {
             });
             assert_eq!(workload.is_cold(), cold);
         }
+        workload.shared_prefix = None;
+        for (kind, format, cold) in [
+            (SourceKind::Dataset, "csv", false),
+            (SourceKind::Trace, "mooncake", false),
+            (SourceKind::Trace, "azure", true),
+        ] {
+            workload.source = Some(Source {
+                kind,
+                format: format.to_owned(),
+                named: NamedFile {
+                    file: "x".to_owned(),
+                    sha256: "y".to_owned(),
+                },
+                requests: 1,
+                prompt_column: None,
+                output_column: None,
+                unit: None,
+                own_output_tokens: false,
+            });
+            assert_eq!(workload.is_cold(), cold, "{format}");
+        }
+        workload.shared_prefix = Some(SharedPrefix {
+            tokens: 5,
+            share: 0.1,
+            pool: 1,
+        });
         assert!(
             workload.extras()[0].contains("10 % of the prompts"),
             "{:?}",
