@@ -539,3 +539,34 @@ fn a_tokenizer_counts_where_the_endpoint_does_not() {
     let refused = sweep(&folder, &server, &["--tokenizer", "tokenizer.json"]).expect_code(2);
     assert!(refused.stderr.contains("not a tokenizer"), "{}", refused.stderr);
 }
+
+#[test]
+fn published_traces_give_the_peak_to_a_prediction() {
+    let folder = Folder::new();
+    // Three requests a second for two minutes, in Mooncake's milliseconds.
+    let lines: String = (0..360)
+        .map(|n| {
+            format!(
+                "{{\"timestamp\": {}, \"input_length\": 600, \"output_length\": 5, \"hash_ids\": [0, {n}]}}\n",
+                n * 1000 / 3
+            )
+        })
+        .collect();
+    std::fs::write(folder.path().join("m.jsonl"), lines).unwrap();
+    let run = folder
+        .plimsoll(&["predict", "--levels", "16", "--peak-trace", "m.jsonl", "--json"])
+        .json();
+    let peak = number(&run, "/plan/instances/peak_per_s");
+    assert!((peak - 3.0).abs() < 0.05, "{peak}");
+    // Its lengths, and the block that all its prompts begin with, are asked of the model.
+    let run = folder
+        .plimsoll(&["predict", "--levels", "4", "--trace", "m.jsonl", "--json"])
+        .json();
+    let lengths = &run["rungs"][0]["lengths"];
+    assert_eq!(
+        (&lengths["input"]["actual"], &lengths["output"]["actual"]),
+        (&600.0.into(), &5.0.into())
+    );
+    let rate = number(&run, "/rungs/0/server/prefix_cache_hit_rate");
+    assert!((rate - 512.0 / 600.0).abs() < 0.03, "{rate}");
+}
