@@ -14,6 +14,7 @@
 
 pub mod answer;
 pub mod arrivals;
+mod bootstrap;
 mod bracket;
 pub mod conduct;
 mod distribution;

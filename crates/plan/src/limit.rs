@@ -167,10 +167,22 @@ pub(crate) fn limit(
                 "Every level tried meets the SLA up to {at}, the highest{nearest}. The limit is at least that."
             )
         }
-        _ => format!(
-            "No level tried meets the SLA; already at {at} {seen}.{}",
-            waiting(worst, at, onset)
-        ),
+        _ => {
+            let open: Vec<String> = levels
+                .iter()
+                .filter(|row| row.level < at && row.standing == Standing::Unknown)
+                .map(|row| row.level.to_string())
+                .collect();
+            let open = if open.is_empty() {
+                "No level tried meets the SLA; already at".to_owned()
+            } else {
+                format!(
+                    "No level is known to meet the SLA: {} could not be judged, and at",
+                    open.join(", ")
+                )
+            };
+            format!("{open} {at} {seen}.{}", waiting(worst, at, onset))
+        }
     });
     Some(Limit {
         concurrency,

@@ -13,9 +13,10 @@ use plimsoll_run::rung::{
 };
 use plimsoll_run::sla::{Metric, Sla};
 use plimsoll_run::units::to_ms;
-use plimsoll_run::validity::Validity;
+use plimsoll_run::validity::{Validity, Verdict};
 use plimsoll_run::workload::{TokenLength, Workload};
 
+use crate::bootstrap::doubt;
 use crate::distribution::{Samples, distribution, gaps};
 use crate::interval::{mean_of_batches, standard_error, time_batches};
 use crate::judge::{judge, judge_again};
@@ -81,6 +82,12 @@ pub fn reduce(evidence: &Evidence, order: u32, workload: &Workload, sla: &Sla) -
     };
     report.sla = judge(&report, sla);
     report.validity = examine(&report, evidence, workload.is_cold());
+    if report.validity.may_decide()
+        && let Some(reason) = doubt(&report, evidence, response)
+    {
+        report.validity.verdict = Verdict::TooFewSamples;
+        report.validity.reasons.push(reason);
+    }
     judge_again(&mut report);
     Reduced {
         timeline: crate::timeline::timeline(evidence),
