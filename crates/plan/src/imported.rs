@@ -25,7 +25,11 @@ use row::{empty, errors, in_flight, in_one_piece, little, response, samples, too
 /// What may not be used of each rung although its throughput counts; in the order of the rungs.
 type Refused = Vec<Vec<Metric>>;
 
-/// Examines the rungs of an imported table, judges them against the SLA, and answers: see [`answer_examined`].
+/// Examines the rungs of an imported table, judges them against the SLA, and answers from what may be used of them.
+///
+/// A term that no row can evaluate is left out, with a warning: the best concurrency is then that of the other terms, or
+/// by throughput alone; a limit and a number of instances are not given unless a term remains. Where none does, or none
+/// was given, what the table says of each row's passing counts, if it says so of this SLA.
 #[must_use]
 pub fn answer_table(rungs: &mut [RungReport], table: &ImportedTable, sla: &Sla, demand: &Demand) -> Plan {
     let row = |at: usize| table.rows.get(at).copied().unwrap_or_default();
@@ -115,11 +119,8 @@ fn usable(rungs: &[RungReport], refused: &Refused) -> Vec<RungReport> {
     usable
 }
 
-/// Judges the rungs against the SLA and answers from what may be used of them.
-///
-/// A term that no row can evaluate is left out, with a warning: the best concurrency is then that of the other terms, or
-/// by throughput alone; a limit and a number of instances are not given unless a term remains. Where none does, or none
-/// was given, `recorded` counts: whether each row is said to have passed an SLA (empty where nothing is said).
+/// [`answer_table`] for rungs that have their verdicts. `recorded`: whether each row is said to have passed the SLA (empty
+/// where nothing is said).
 fn answer_examined(
     rungs: &mut [RungReport],
     refused: &Refused,
