@@ -13,6 +13,7 @@ use plimsoll_run::units::{UnitError, parse_duration};
 
 use crate::connection::ConnectionArguments;
 use crate::demand::DemandArguments;
+use crate::serving_arguments::ServingArguments;
 use crate::workload_arguments::WorkloadArguments;
 
 /// Finds the load line of an LLM inference endpoint: the best concurrency, the concurrency at which latency
@@ -89,9 +90,10 @@ pub struct SweepArguments {
     /// A URL, a target named in the sweep file, `sim` for the quick simulated engine, or `sim:MODEL@INSTANCE`
     pub target: String,
 
-    /// Sweep file; flags win over it [default: plimsoll.toml where there is one]
+    /// Sweep file; flags win over it [default: plimsoll.toml where there is one]. KEY=VALUE is a setting of the server, as
+    /// --serving takes it
     #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    pub config: Vec<String>,
 
     /// How the endpoint is spoken to: openai-chat or openai-completions [default: by the URL's route, else chat]
     #[arg(long, help_heading = "Target")]
@@ -109,6 +111,9 @@ pub struct SweepArguments {
     /// Credentials and trust.
     #[command(flatten)]
     pub access: AccessArguments,
+    /// The server's own side.
+    #[command(flatten)]
+    pub serving: ServingArguments,
 
     /// What one request looks like.
     #[command(flatten)]

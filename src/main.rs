@@ -19,6 +19,7 @@ mod progress;
 mod question;
 mod report;
 mod resume;
+mod serving_arguments;
 mod settings;
 mod shares;
 mod simulate;

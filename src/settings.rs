@@ -18,6 +18,7 @@ use crate::arguments::{QuestionArguments, SweepArguments, SweepFormat};
 use crate::course::Course;
 use crate::demand::PeakTrace;
 use crate::question::Question;
+use crate::serving_arguments::file_and_pairs;
 use crate::sweep_file::{SweepFile, TargetTable};
 
 /// The seed of a run that names none.
@@ -74,8 +75,9 @@ impl Settings {
     /// # Errors
     /// When they contradict each other or name something unknown. Nothing has been sent then.
     pub fn settle(arguments: SweepArguments) -> anyhow::Result<Settings> {
-        let file = SweepFile::find(arguments.config.as_deref())?;
-        let subject = subject(&arguments, &file)?;
+        let (config, pairs) = file_and_pairs(&arguments.config)?;
+        let file = SweepFile::find(config.as_deref())?;
+        let subject = subject(&arguments, &pairs, &file)?;
         let defaults = match &subject {
             Subject::Simulated { preset, .. } => Defaults {
                 workload: preset.workload.clone(),
@@ -236,12 +238,12 @@ pub fn settle_question(
     }
 }
 
-fn subject(arguments: &SweepArguments, file: &SweepFile) -> anyhow::Result<Subject> {
+fn subject(arguments: &SweepArguments, pairs: &[String], file: &SweepFile) -> anyhow::Result<Subject> {
     let target = arguments.target.trim();
     let named = file.targets.get(target);
     if named.is_none() && (target == "sim" || target.starts_with("sim:")) {
         let preset = preset(target)?;
-        refuse_endpoint_flags(arguments)?;
+        refuse_endpoint_flags(arguments, pairs)?;
         return Ok(Subject::Simulated {
             preset: Box::new(preset),
             speed: arguments.speed.unwrap_or(1.0),
@@ -274,17 +276,18 @@ fn subject(arguments: &SweepArguments, file: &SweepFile) -> anyhow::Result<Subje
         bail!("target `{target}` in the sweep file has no `url`");
     }
     let access = Access::settle(&arguments.access, &table)?;
+    let options = arguments.serving.settle(pairs, &table, access.options())?;
     Ok(Subject::Endpoint(Box::new(TargetOptions {
         url: table.url,
         dialect: arguments.dialect.or(table.dialect),
         model: arguments.model.clone().or(table.model),
         endpoint_path: arguments.endpoint_path.clone().or(table.endpoint_path),
-        ..access.options()
+        ..options
     })))
 }
 
 /// Flags that mean nothing to the simulated engine are refused, not ignored.
-fn refuse_endpoint_flags(arguments: &SweepArguments) -> anyhow::Result<()> {
+fn refuse_endpoint_flags(arguments: &SweepArguments, pairs: &[String]) -> anyhow::Result<()> {
     let given = [
         ("--model", arguments.model.is_some()),
         ("--api-key", arguments.access.api_key.is_some()),
@@ -293,9 +296,16 @@ fn refuse_endpoint_flags(arguments: &SweepArguments) -> anyhow::Result<()> {
         ("--endpoint-path", arguments.endpoint_path.is_some()),
         ("--insecure", arguments.access.insecure),
         ("--ca-file", arguments.access.ca_file.is_some()),
+        ("--config KEY=VALUE", !pairs.is_empty()),
     ];
     let travel = arguments.access.connection.given();
-    match given.iter().chain(&travel).find(|(_, given)| *given) {
+    let serving = arguments.serving.given();
+    match given
+        .iter()
+        .chain(&travel)
+        .chain(&serving)
+        .find(|(_, given)| *given)
+    {
         Some(("--model", _)) => {
             bail!("--model does not go with `sim`; name the model in the target, such as sim:llama-3.1-8b")
         }

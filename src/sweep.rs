@@ -169,6 +169,7 @@ impl Session {
                 &reduced.itl_us,
                 &reduced.timeline,
             )?;
+            directory.save_server(order, level, &evidence.server_samples)?;
             Ok(directory.save(run)?)
         });
         let climbed = match climbed {

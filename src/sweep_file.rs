@@ -62,6 +62,12 @@ pub struct TargetTable {
     pub idle_timeout: Option<Duration>,
     #[serde(deserialize_with = "connection::time")]
     pub request_timeout: Option<Duration>,
+    /// Where the server's own metrics are.
+    pub metrics_url: Option<String>,
+    /// Settings of the server to keep with a run.
+    pub serving: BTreeMap<String, serde_json::Value>,
+    /// The same from a file.
+    pub serving_file: Option<PathBuf>,
 }
 
 /// `[sweep]`

@@ -122,9 +122,19 @@ impl Endpoint {
 
     /// The request target of `/version`, which engines serve beside `/v1`.
     pub(crate) fn version(&self) -> String {
+        self.beside("/version")
+    }
+
+    /// `scheme://host:port`.
+    pub(crate) fn origin(&self) -> String {
+        self.url.origin().ascii_serialization()
+    }
+
+    /// The request target of a route that engines serve beside `/v1`.
+    pub(crate) fn beside(&self, route: &str) -> String {
         let (before, last) = self.base.rsplit_once('/').unwrap_or(("", ""));
         let root = if is_api_version(last) { before } else { &self.base };
-        format!("{root}/version")
+        format!("{root}{route}")
     }
 
     fn with_query(&self, path: &str) -> String {

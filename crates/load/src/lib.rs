@@ -29,6 +29,7 @@ mod receipt;
 mod reply;
 mod runner;
 mod secret;
+mod server_side;
 mod shape;
 mod slot;
 mod sse;

@@ -1,5 +1,6 @@
 //! What the user says of a target.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -51,6 +52,11 @@ pub struct TargetOptions {
     pub first_byte_timeout: Option<Duration>,
     /// Longest time between two reads of a reply once it has begun. Comments in a stream count as reads.
     pub idle_timeout: Duration,
+    /// Where the server's own metrics are; `None` looks for `/metrics` beside the endpoint and at its origin. Another origin is sent
+    /// no credential.
+    pub metrics_url: Option<String>,
+    /// What the user tells of the server's configuration, credentials already hidden.
+    pub serving: BTreeMap<String, serde_json::Value>,
 }
 
 impl Default for TargetOptions {
@@ -70,6 +76,8 @@ impl Default for TargetOptions {
             request_timeout: Duration::from_secs(600),
             first_byte_timeout: None,
             idle_timeout: Duration::from_secs(120),
+            metrics_url: None,
+            serving: BTreeMap::new(),
         }
     }
 }

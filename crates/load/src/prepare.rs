@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use plimsoll_prompts::{Calibration, Rows};
 use plimsoll_run::target::Target;
 use plimsoll_run::workload::Workload;
-use sha2::{Digest, Sha256};
+use plimsoll_serving::configuration::fingerprint;
 
 use crate::ask::Asker;
 use crate::calibrate::calibrate;
@@ -15,6 +15,7 @@ use crate::error::PrepareError;
 use crate::line::Line;
 use crate::models::{Introduction, introduce};
 use crate::options::TargetOptions;
+use crate::server_side::{self, MetricsSource};
 use crate::shape::Shape;
 
 /// A broken endpoint is found out within this long.
@@ -35,6 +36,7 @@ pub struct Prepared {
     pub(crate) shape: Shape,
     pub(crate) calibration: Calibration,
     pub(crate) rows: Option<Arc<Rows>>,
+    pub(crate) metrics: Option<MetricsSource>,
 }
 
 /// Checks that the endpoint is ready, finds its model, probes what it takes and calibrates the prompts. Blocks.
@@ -143,22 +145,17 @@ async fn all(
         .and_then(|model| introduction.settings.get(model))
         .cloned()
         .unwrap_or_default();
-    let fingerprint = (introduction.engine.is_some() || !serving_config.is_empty()).then(|| {
-        let text =
-            serde_json::json!({"engine": introduction.engine, "serving_config": serving_config}).to_string();
-        Sha256::digest(text.as_bytes())
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
-    });
+    let told =
+        server_side::ask_about(&mut asker, options, introduction.engine.as_ref(), serving_config).await?;
+    notes.extend(told.notes);
     let target = Target {
         url: line.endpoint.url(),
         dialect: line.endpoint.dialect(),
         custom: None,
         model,
-        engine: introduction.engine,
-        serving_config,
-        fingerprint,
+        fingerprint: fingerprint(told.engine.as_ref(), &told.settings),
+        engine: told.engine,
+        serving_config: told.settings,
     };
     let (shape, calibration) = (found.shape, calibrated.calibration);
     drop(asker);
@@ -170,6 +167,7 @@ async fn all(
         shape,
         calibration,
         rows: asked.rows,
+        metrics: told.metrics,
     })
 }
 

@@ -24,6 +24,7 @@ use crate::flight::Buffers;
 use crate::prepare::Prepared;
 use crate::reader::{Landed, Notice, read_all};
 use crate::receipt::ReadTimes;
+use crate::server_side::{MetricsSource, Sampler};
 use crate::slot::{self, Crew, Orders};
 
 /// How often the driver looks.
@@ -40,6 +41,7 @@ pub struct HttpRunner {
     prompts: Arc<Prompts>,
     orders: Orders,
     threads: usize,
+    metrics: Option<MetricsSource>,
 }
 
 impl HttpRunner {
@@ -60,6 +62,7 @@ impl HttpRunner {
             },
             prompts,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
+            metrics: prepared.metrics,
         })
     }
 }
@@ -119,7 +122,12 @@ impl Runner for HttpRunner {
                 "the load threads cannot start: {error}; free memory or lower the level"
             ))
         })?;
-        let driven = drive(rung, &mut conduct, &held, watch);
+        let sampler = self
+            .metrics
+            .as_ref()
+            .and_then(|source| Sampler::start(source, held.origin));
+        let driven = drive(rung, &mut conduct, &held, watch, sampler.as_ref());
+        let readings = sampler.map(Sampler::finish).unwrap_or_default();
         // Nobody may be there to hear it when every load thread has ended by itself.
         let _ = held.stop.send(true);
         held.board.stop_issuing();
@@ -146,8 +154,10 @@ impl Runner for HttpRunner {
                 busiest_thread_cpu: driven.busiest,
                 read_delay: reads.delay(),
             },
-            server: ServerSide::default(),
-            server_samples: Vec::new(),
+            server: driven
+                .window
+                .map_or_else(ServerSide::default, |window| readings.side(window)),
+            server_samples: readings.rows(driven.window),
         })
     }
 
@@ -251,7 +261,13 @@ impl HttpRunner {
 }
 
 /// Ticks the conduct until the rung is over or the user stops it.
-fn drive(rung: &Rung, conduct: &mut Conduct, held: &Held, watch: &Watch) -> Driven {
+fn drive(
+    rung: &Rung,
+    conduct: &mut Conduct,
+    held: &Held,
+    watch: &Watch,
+    sampler: Option<&Sampler>,
+) -> Driven {
     let mut progress = Progress::default();
     let mut opened: Option<Reading> = None;
     let mut closed: Option<Reading> = None;
@@ -260,6 +276,7 @@ fn drive(rung: &Rung, conduct: &mut Conduct, held: &Held, watch: &Watch) -> Driv
         opened.busiest_until(&closed.unwrap_or_else(|| Reading::take(&held.thread_ids())))
     };
     let mut next = held.origin + TICK;
+    let mut opening = sampler;
     loop {
         while let Ok(Notice(record)) = held.notices.try_recv() {
             progress.ended += 1;
@@ -281,12 +298,20 @@ fn drive(rung: &Rung, conduct: &mut Conduct, held: &Held, watch: &Watch) -> Driv
         }
         let step = conduct.tick(now, held.board.chunks(), in_flight.of_window);
         let window = conduct.window();
+        if window.is_some_and(|window| window.opens <= now)
+            && let Some(sampler) = opening.take()
+        {
+            sampler.now();
+        }
         if opened.is_none() && window.is_some_and(|window| window.opens <= now) {
             // A thread that has not yet said who it is will have at the next tick.
             let threads = held.thread_ids();
             opened = (threads.len() == held.thread_ids.len()).then(|| Reading::take(&threads));
         }
         if closed.is_none() && window.is_some_and(|window| window.closes <= now) {
+            if let Some(sampler) = sampler {
+                sampler.now();
+            }
             closed = Some(Reading::take(&held.thread_ids()));
         }
         progress.in_flight = in_flight.all;

@@ -28,6 +28,12 @@ const TPOT_LEAST: f64 = 50e-6;
 /// A prefix cache hit below this share, or below so many tokens a request, is the chat template that all prompts share.
 const CACHE_SHARE: f64 = 0.01;
 const CACHE_TOKENS: f64 = 64.0;
+/// The server's own count of tokens may differ by this share from the client's where it served nobody else.
+const ALL_TRAFFIC: f64 = 0.2;
+/// A server that never ran this share of the level, by at least so many readings, at a level of at least so many, was not given it.
+const SEEN_SHARE: f64 = 0.6;
+const SEEN_SAMPLES: u32 = 4;
+const SEEN_LEVEL: u32 = 4;
 /// A load thread busier than this is the bottleneck itself.
 const CLIENT_CPU: f64 = 0.9;
 /// Halves of the window that differ by more than this share, beyond noise, are not one steady state.
@@ -51,7 +57,9 @@ pub fn examine(report: &RungReport, evidence: &Evidence, cold: bool) -> Validity
     let unanswered = Unanswered::of(evidence, window);
     let findings: Vec<(Verdict, String)> = [
         errors(report),
+        restarted(report),
         load(report, &unanswered),
+        elsewhere(report),
         client(report),
         buffered(report, evidence, window),
         cold.then(|| cache(report)).flatten(),
@@ -226,6 +234,41 @@ fn load(report: &RungReport, unanswered: &Unanswered) -> Option<(Verdict, String
             format!(
                 "Only {mean:.1} of {level:.0} requests were in flight on average. The client could not hold the level: \
                  check connection limits between it and the server, or use a stronger client.",
+            ),
+        )
+    })
+}
+
+/// The server's counters began anew: part of the rung ran on a server that was starting, or not there.
+fn restarted(report: &RungReport) -> Option<(Verdict, String)> {
+    report.server.restarted.then(|| {
+        (
+            Verdict::ServerRestarted,
+            "The server's counters began anew in the window: it restarted. Look at its log for the reason, and measure the \
+             level again."
+                .to_owned(),
+        )
+    })
+}
+
+/// By its own metrics the server never had nearly as many requests as were in flight, and none waited in its queue: they waited
+/// before it. Only where it produced what the client received: metrics of one replica out of several say nothing of the level.
+/// Few and short requests may well be elsewhere when the metrics are read.
+fn elsewhere(report: &RungReport) -> Option<(Verdict, String)> {
+    let server = &report.server;
+    let level = f64::from(report.concurrency);
+    let (running, waiting) = (server.running_max?, server.waiting_max?);
+    let theirs = server.output_tokens_per_s?;
+    let ours = report.throughput.output_tokens_per_s?;
+    let alone = (theirs / ours - 1.0).abs() < ALL_TRAFFIC;
+    let few = f64::from(running) < level * SEEN_SHARE;
+    (server.samples >= SEEN_SAMPLES && report.concurrency >= SEEN_LEVEL && alone && few && waiting == 0).then(|| {
+        (
+            Verdict::LoadNotDelivered,
+            format!(
+                "Of {level:.0} requests in flight the server never ran more than {running} and none waited in its queue: the \
+                 others waited before it (a gateway, a connection limit, too few workers). This is no figure of level \
+                 {level:.0}; raise that limit, or stay at or below {running}."
             ),
         )
     })
