@@ -9,6 +9,7 @@ use plimsoll_run::validity::Verdict;
 pub use crate::fleet::Routing;
 pub use crate::instances::Demand;
 
+use crate::bound::bound;
 use crate::instances::{cost, instances};
 use crate::knee::{despite_failures, knee};
 use crate::levels::{Curve, Level, Standing, curve, curve_despite_failures, levels};
@@ -43,6 +44,7 @@ pub(crate) fn answer_for(rungs: &[RungReport], sla: &Sla, demand: Option<&Demand
     let mut plan = Plan {
         best: best(&levels, sla, curve.tokens),
         limit: limit(&levels, rungs, sla, queue_onset.as_ref()),
+        bound: bound(&levels, knee.as_ref()),
         knee,
         queue_onset,
         decline: decline(&curve),

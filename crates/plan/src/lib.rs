@@ -8,6 +8,7 @@
 //! | may it be believed | [`validity`] |
 //! | rungs to planning numbers | [`answer`](mod@answer) |
 //! | which level comes next | [`search`] |
+//! | what keeps throughput from growing | `bound` |
 //! | a table someone else measured | [`imported`] |
 //! | arrivals in open loop | [`arrivals`], [`trace`] |
 //! | did the safe rate hold | [`verification`] |
@@ -15,6 +16,7 @@
 pub mod answer;
 pub mod arrivals;
 mod bootstrap;
+mod bound;
 mod bracket;
 pub mod conduct;
 mod distribution;

@@ -33,6 +33,7 @@ mod markdown;
 mod other_answers;
 mod rows;
 mod rung_csv;
+mod server;
 pub mod terminal;
 mod verified;
 

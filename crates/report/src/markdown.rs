@@ -124,6 +124,27 @@ fn table(text: &mut String, run: &Run) {
             line(text, format!("- {}", escaped(&remark)));
         }
     }
+    server(text, run);
+}
+
+fn server(text: &mut String, run: &Run) {
+    let columns = crate::server::columns(run);
+    let Some(levels) = columns.first() else {
+        return;
+    };
+    line(text, format!("\n#### {}\n", crate::server::TITLE));
+    let row = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
+    let heading =
+        |column: &crate::server::Column| format!("{} {}", column.title, column.unit).trim_end().to_owned();
+    line(text, row(columns.iter().map(heading).collect()));
+    let rule = |column: &crate::server::Column| if column.words { "---" } else { "--:" }.to_owned();
+    line(text, row(columns.iter().map(rule).collect()));
+    for at in 0..levels.cells.len() {
+        line(
+            text,
+            row(columns.iter().map(|column| escaped(&column.cells[at])).collect()),
+        );
+    }
 }
 
 fn conditions(text: &mut String, run: &Run) {

@@ -6,6 +6,7 @@ use plimsoll_run::document::Run;
 
 use crate::answer::{Headline, absent, throughput_unit};
 use crate::figures::{self, NOT_MEASURED, finite};
+use crate::server::bound;
 
 /// All of them that are known, in the order in which they are shown. A level that is also the best, or the limit, is not named
 /// twice.
@@ -26,6 +27,7 @@ pub(crate) fn other_answers(run: &Run) -> Vec<Headline> {
     [
         Some(knee(run)),
         queue_onset(run),
+        bound(run),
         unless(&plan.largest_throughput_under_sla, &[best])
             .map(|answer| level("Most throughput", "under the SLA", answer)),
         unless(&plan.largest_passing, &[limit, best])

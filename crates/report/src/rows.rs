@@ -85,7 +85,16 @@ impl LatencyUnit {
             })
             .flatten()
             .fold(0.0, f64::max);
-        if largest >= 10_000.0 {
+        LatencyUnit::reaching(largest)
+    }
+
+    /// For a column of these values, milliseconds.
+    pub(crate) fn of_values(values: impl Iterator<Item = Option<f64>>) -> Self {
+        LatencyUnit::reaching(values.filter_map(finite).fold(0.0, f64::max))
+    }
+
+    fn reaching(largest_ms: f64) -> Self {
+        if largest_ms >= 10_000.0 {
             LatencyUnit::Seconds
         } else {
             LatencyUnit::Milliseconds

@@ -14,7 +14,7 @@ use crate::figures::finite;
 type Column = (&'static str, fn(&RungReport) -> String);
 
 /// The columns. Latencies in milliseconds, rates per second, shares as fractions.
-const COLUMNS: [Column; 31] = [
+const COLUMNS: [Column; 39] = [
     ("concurrency", |r| r.concurrency.to_string()),
     ("throughput_tok_s", |r| cell(r.throughput.output_tokens_per_s)),
     ("req_s", |r| cell(r.throughput.requests_per_s)),
@@ -50,6 +50,14 @@ const COLUMNS: [Column; 31] = [
     ("output_tokens_estimated", |r| {
         r.lengths.output_estimated.to_string()
     }),
+    ("prefix_cache_hit_rate", |r| cell(r.server.prefix_cache_hit_rate)),
+    ("kv_cache_usage_max", |r| cell(r.server.kv_cache_usage_max)),
+    ("running_mean", |r| cell(r.server.running_mean)),
+    ("running_max", |r| whole(r.server.running_max)),
+    ("waiting_max", |r| whole(r.server.waiting_max)),
+    ("preemptions", |r| whole(r.server.preemptions)),
+    ("server_ttft_mean_ms", |r| cell(r.server.ttft_mean_ms)),
+    ("server_queue_mean_ms", |r| cell(r.server.queue_mean_ms)),
 ];
 
 /// The rung table as CSV. See the module for the columns.
@@ -76,6 +84,11 @@ fn sla_pass(rung: &RungReport) -> Option<bool> {
 /// A number in full, or blank.
 fn cell(value: Option<f64>) -> String {
     finite(value).map_or_else(String::new, |value| value.to_string())
+}
+
+/// A count, or blank.
+fn whole(value: Option<impl ToString>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
 }
 
 fn stat(distribution: &Option<Distribution>, stat: Stat) -> String {

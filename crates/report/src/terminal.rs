@@ -4,6 +4,7 @@
 //! the cursor or change colours.
 
 mod rung_table;
+mod server_table;
 mod text;
 
 use plimsoll_run::document::Run;
@@ -17,7 +18,6 @@ use crate::other_answers::other_answers;
 use crate::rows::sla_cell;
 use crate::verified::verified;
 
-pub use rung_table::table;
 use text::{Paint, plain, wrapped};
 
 /// How to write for a terminal.
@@ -68,6 +68,12 @@ pub fn rung_line(rung: &RungReport) -> String {
         parts.push(rung.validity.verdict.name().to_owned());
     }
     format!("rung {}: {}", rung.order, parts.join(", "))
+}
+
+/// The rung table with the remarks on it, and under it what the server's own metrics said.
+#[must_use]
+pub fn table(run: &Run, style: &Style) -> String {
+    rung_table::table(run, style) + &server_table::server_table(run, style)
 }
 
 /// The answer: what was measured, the three planning numbers and the knee with their intervals and reasons, the

@@ -15,6 +15,9 @@ pub struct Plan {
     pub knee: Option<Knee>,
     /// Where requests start to wait.
     pub queue_onset: Option<QueueOnset>,
+    /// What keeps throughput from growing, by the server's own metrics; `None` where they do not tell.
+    #[serde(default)]
+    pub bound: Option<Bound>,
     /// Where throughput falls again beyond its maximum; `None` where it does not.
     #[serde(default)]
     pub decline: Option<Decline>,
@@ -115,6 +118,55 @@ pub struct QueueOnset {
     pub concurrency: f64,
     /// How it was found, in a sentence.
     pub reason: String,
+}
+
+/// What keeps throughput from growing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BoundBy {
+    /// The KV cache is full: requests wait for blocks, or are preempted.
+    KvCache,
+    /// The server admits no more requests at once, with memory left for them.
+    Admission,
+    /// Steps take longer the more requests share them.
+    Compute,
+    /// Requests wait for their prompts' turn, with memory and slots left for them.
+    Queue,
+}
+
+impl BoundBy {
+    /// As a person reads it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            BoundBy::KvCache => "KV cache",
+            BoundBy::Admission => "admission cap",
+            BoundBy::Compute => "compute",
+            BoundBy::Queue => "queue",
+        }
+    }
+}
+
+/// Why the knee is where it is, by the server's own metrics.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bound {
+    /// What binds.
+    pub by: BoundBy,
+    /// The level that shows it.
+    pub concurrency: u32,
+    /// How it shows, in a sentence or two.
+    pub reason: String,
+    /// What binds at each level that tells, ascending.
+    pub levels: Vec<LevelBound>,
+}
+
+/// What binds at a level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LevelBound {
+    /// The level.
+    pub concurrency: u32,
+    /// What binds there.
+    pub by: BoundBy,
 }
 
 /// Throughput that falls beyond its maximum by more than twice the standard error of the difference.

@@ -240,6 +240,9 @@ pub struct ServerSide {
     /// Mean of the requests running, over the samples of the window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running_mean: Option<f64>,
+    /// Mean of the requests waiting, over the samples of the window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_mean: Option<f64>,
     /// Mean TTFT by the server's own clock, milliseconds: from a request's arrival in the engine to its first token, without
     /// the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -88,6 +88,7 @@ impl ServerLog {
             waiting_max: largest(&waiting).map(|most| most as u32),
             preemptions: growth.of(Quantity::Preemptions).map(|count| count as u64),
             running_mean: mean(&running),
+            waiting_mean: mean(&waiting),
             ttft_mean_ms: growth.mean_ms(Quantity::TtftSum, Quantity::TtftCount),
             queue_mean_ms: growth.mean_ms(Quantity::QueueSum, Quantity::QueueCount),
             output_tokens_per_s: growth
@@ -217,7 +218,7 @@ mod tests {
         // 500 of 1000 tokens; means and extremes of the three readings 10 to 12.
         assert_eq!(side.prefix_cache_hit_rate, Some(0.5));
         assert_eq!((side.running_max, side.waiting_max), (Some(8), Some(2)));
-        assert_eq!(side.running_mean, Some(6.0));
+        assert_eq!((side.running_mean, side.waiting_mean), (Some(6.0), Some(1.0)));
         assert_eq!(side.kv_cache_usage_max, Some(0.5));
         assert_eq!(side.output_tokens_per_s, Some(500.0));
         // One second over ten requests.

@@ -5,6 +5,7 @@
 
 mod escape;
 mod sections;
+mod server;
 
 use plimsoll_run::document::Run;
 use plimsoll_run::rung::TimelineSecond;
@@ -43,7 +44,7 @@ pub fn html(run: &Run, timelines: &[(u32, Vec<TimelineSecond>)]) -> String {
             ("charts", &charts.iter().map(sections::chart).collect::<String>()),
             ("timelines", &sections::timelines(&timelines)),
             ("table", &sections::table(run)),
-            ("remarks", &sections::remarks(run)),
+            ("remarks", &(sections::remarks(run) + &server::server(run))),
             ("conditions", &sections::conditions(run)),
             ("plotting_script", &plotting_script()),
             ("figures", &escape::json(&figures(&charts, &timelines))),

@@ -18,18 +18,18 @@ const RULED: TableStyle = TableStyle::new()
 /// Lines of the drawn table before its first row: two of header and a rule.
 const HEADER_LINES: usize = 3;
 
-/// One column of the rung table.
-struct Column {
+/// One column of a table.
+pub(super) struct Column {
     /// First header line: what it is.
-    title: &'static str,
+    pub(super) title: &'static str,
     /// Second header line: its unit or statistics.
-    unit: String,
+    pub(super) unit: String,
     /// One cell a row.
-    cells: Vec<String>,
+    pub(super) cells: Vec<String>,
     /// The higher, the sooner a narrow terminal does without it; 0 stays.
-    sacrifice: u8,
+    pub(super) sacrifice: u8,
     /// Words read from the left, figures from the right.
-    align: CellAlignment,
+    pub(super) align: CellAlignment,
 }
 
 /// The rung table, sorted by level, and under it one line for each distinct remark on the rungs.
@@ -38,7 +38,7 @@ struct Column {
 /// achieved concurrency, requests per second, errors where there are none, the names of failing SLA terms, E2E and
 /// TPOT where no SLA term speaks of them.
 #[must_use]
-pub fn table(run: &Run, style: &Style) -> String {
+pub(super) fn table(run: &Run, style: &Style) -> String {
     let rows = rows(run);
     if rows.is_empty() {
         return "No rung was measured.\n".to_owned();
@@ -143,7 +143,7 @@ fn columns(run: &Run, rows: &[Row<'_>]) -> Vec<Column> {
 }
 
 /// Draws the table: every row is exactly one line.
-fn draw(columns: &[Column]) -> String {
+pub(super) fn draw(columns: &[Column]) -> String {
     let mut table = Table::new();
     table.load_style(RULED);
     table.set_content_arrangement(ContentArrangement::Disabled);
@@ -197,7 +197,7 @@ fn shorten(cells: &mut [String]) {
     }
 }
 
-fn widest(text: &str) -> usize {
+pub(super) fn widest(text: &str) -> usize {
     text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }
 

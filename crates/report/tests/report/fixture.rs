@@ -122,6 +122,7 @@ fn plan() -> Plan {
             concurrency: 257.0,
             reason: "From the waiting time at level 320.".to_owned(),
         }),
+        bound: None,
         instances: Some(Instances {
             count: Some(6),
             per_instance_per_s: Some(9.59),

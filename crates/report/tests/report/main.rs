@@ -7,5 +7,6 @@ mod degenerate;
 mod fixture;
 mod hostile;
 mod page;
+mod server;
 mod tables;
 mod terminal;
