@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use plimsoll_plan::{Reduced, compare, judge, reduce};
+use plimsoll_plan::{Reduced, compare, found_nobody, judge, reduce};
 use plimsoll_run::evidence::{ChunkLog, ClientHealth, Evidence, StampSource, StopReason, Window};
 use plimsoll_run::request::{Failure, FailureClass, RequestRecord};
 use plimsoll_run::rung::{RungReport, ServerSide};
@@ -368,7 +368,10 @@ fn itl_that_falls_as_load_rises_is_a_buffer_unless_more_decode_at_once() {
         let mut report = reduced(&steady()).report;
         report.concurrency = level;
         report.throughput.output_tokens_per_s = Some(rate);
-        report.latency.itl_ms.as_mut().unwrap().mean = Some(itl);
+        // The published tables have means only.
+        report.latency.tpot_ms = None;
+        let distribution = report.latency.itl_ms.as_mut().unwrap();
+        (distribution.mean, distribution.p50) = (Some(itl), None);
         report
     };
     let mut proxy: Vec<RungReport> = [
@@ -388,6 +391,16 @@ fn itl_that_falls_as_load_rises_is_a_buffer_unless_more_decode_at_once() {
         .into();
     compare(&mut engine);
     assert!(engine.iter().all(|rung| rung.validity.may_decide()));
+    // A machine that was busier during the first rung than during the second moves the mean, and not the median.
+    let mut busy: Vec<RungReport> = [(16, 4486.0, 25.7), (64, 4983.0, 22.7)]
+        .map(|row| {
+            let mut report = rung(row);
+            report.latency.itl_ms.as_mut().unwrap().p50 = Some(22.0);
+            report
+        })
+        .into();
+    compare(&mut busy);
+    assert!(busy.iter().all(|rung| rung.validity.may_decide()));
 }
 
 #[test]
@@ -398,4 +411,88 @@ fn an_imported_table_is_taken_at_its_word() {
     let outcomes = judge(&report, &sla(&["ttft.p99<=500ms", "ttft.p95<=500ms"]));
     assert_eq!(outcomes[0].pass, Some(true));
     assert_eq!(outcomes[1].pass, None);
+}
+
+fn refuse(record: &mut RequestRecord) {
+    record.failure = Some(Failure {
+        class: FailureClass::Connect,
+        message: "connection refused".to_owned(),
+    });
+    record.ended = record.sent;
+}
+
+#[test]
+fn an_outage_is_no_verdict_on_the_level() {
+    // Nobody is there from 12 s to 15 s: a tenth of the window.
+    let mut evidence = steady();
+    for record in &mut evidence.requests {
+        if (ms(12_000)..ms(15_000)).contains(&record.sent) {
+            refuse(record);
+        }
+    }
+    let report = reduced(&evidence).report;
+    let validity = &report.validity;
+    assert_eq!(validity.verdict, Verdict::ServerRestarted, "{validity:?}");
+    assert!(validity.reasons[0].contains("went away 12.0 s"), "{validity:?}");
+    assert!(validity.reasons[0].contains("back after 3.0 s"), "{validity:?}");
+    assert!(found_nobody(&report));
+
+    // A server that takes eight connections refuses the other two over and over.
+    let mut evidence = steady();
+    for record in &mut evidence.requests {
+        if record.slot >= 8 {
+            refuse(record);
+        }
+    }
+    let validity = reduced(&evidence).report.validity;
+    assert_eq!(validity.verdict, Verdict::Errors, "{validity:?}");
+
+    let mut evidence = steady();
+    evidence.server.restarted = true;
+    let validity = reduced(&evidence).report.validity;
+    assert_eq!(validity.verdict, Verdict::ServerRestarted, "{validity:?}");
+}
+
+#[test]
+fn requests_that_wait_before_the_engine_are_no_load_on_it() {
+    // The engine says that it had `inside` of the requests at most.
+    let at = |level: u32, inside: u32, response_s: f64| {
+        let mut report = reduced(&steady()).report;
+        report.concurrency = level;
+        report.in_flight.mean = Some(f64::from(level));
+        let rate = f64::from(level) / response_s;
+        report.throughput.requests_per_s = Some(rate);
+        report.throughput.output_tokens_per_s = Some(9.0 * rate);
+        report.server.output_tokens_per_s = Some(9.0 * rate);
+        report.server.running_max = Some(inside);
+        report.server.samples = 10;
+        report
+    };
+    let verdicts = |rungs: Vec<RungReport>| {
+        let mut rungs = rungs;
+        compare(&mut rungs);
+        compare(&mut rungs);
+        rungs
+            .into_iter()
+            .map(|rung| rung.validity.verdict)
+            .collect::<Vec<_>>()
+    };
+    let (valid, not_delivered) = (Verdict::Valid, Verdict::LoadNotDelivered);
+    // A gateway lets 13 of 75 through; the others wait for theirs.
+    assert_eq!(
+        verdicts(vec![at(10, 10, 1.0), at(75, 13, 5.8)]),
+        [valid, not_delivered]
+    );
+    assert_eq!(verdicts(vec![at(75, 13, 5.8)]), [not_delivered]);
+    // A network far away: 150 ms of 250 ms at any level.
+    assert_eq!(verdicts(vec![at(10, 4, 0.25), at(75, 30, 0.25)]), [valid, valid]);
+    // One engine of four behind a load balancer sees a quarter of the tokens.
+    let mut replica = at(75, 19, 5.8);
+    replica.server.output_tokens_per_s = replica.server.output_tokens_per_s.map(|rate| rate / 4.0);
+    assert_eq!(verdicts(vec![replica]), [valid]);
+    // Those that wait inside the engine are its load.
+    let mut queued = at(75, 13, 5.8);
+    queued.server.waiting_max = Some(62);
+    assert_eq!(verdicts(vec![queued]), [valid]);
+    assert!(verdicts(Vec::new()).is_empty());
 }
