@@ -124,7 +124,7 @@ impl<'a> Asker<'a> {
             };
             let origin = Instant::now();
             let record = RequestRecord::begun(0, 0, Duration::ZERO, Duration::ZERO);
-            let mut flight = Flight::new(record, Buffers::default(), origin);
+            let mut flight = Flight::new(record, Buffers::default(), origin, &self.line.speaker);
             let ending = exchange(&mut wire, request(), &mut flight, patience, || {}, |_| {}).await;
             flight.record.ended = flight.since(wire.clock.last_read());
             let Some(status) = flight.record.status else {

@@ -8,6 +8,7 @@ use plimsoll_run::request::RequestRecord;
 use plimsoll_run::workload::{SharedPrefix, TokenLength, Workload};
 
 use crate::ask::Asker;
+use crate::capability::failed_inside;
 use crate::error::PrepareError;
 use crate::prepare::Asked;
 use crate::shape::Shape;
@@ -308,6 +309,8 @@ impl Rounds<'_, '_> {
                 message: reply.answer.message(self.asker.line),
                 remedy,
             }),
+            // How often replies fail inside is measured.
+            Some(failure) if failed_inside(failure.class) => Ok(reply.record),
             Some(failure) => Err(PrepareError::Failed {
                 url,
                 class: failure.class,

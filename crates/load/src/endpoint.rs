@@ -7,8 +7,15 @@ use url::Url;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     url: Url,
+    /// The path that routes stand under, with the version of the API; of a SageMaker endpoint `/endpoints/NAME`.
     base: String,
+    /// A route of the user's own, in place of the dialect's.
+    own: Option<String>,
     dialect: Dialect,
+    /// Whether replies are to be streamed, where the route says so.
+    stream: bool,
+    /// Whether URL or user say which dialect it is.
+    named: bool,
     user_info: bool,
 }
 
@@ -49,6 +56,14 @@ pub enum EndpointError {
         /// What was asked for.
         dialect: Dialect,
     },
+    /// A SageMaker URL that names no endpoint.
+    #[error(
+        "`{url}` names no SageMaker endpoint; write for example https://runtime.sagemaker.us-west-2.amazonaws.com/endpoints/NAME"
+    )]
+    NoEndpointName {
+        /// What was given, without user info.
+        url: String,
+    },
     /// An `--endpoint-path` that is a whole URL or has a query.
     #[error("`{path}` is not a path; write for example /v1/chat/completions")]
     Path {
@@ -77,7 +92,7 @@ impl Endpoint {
     pub fn models_url(&self) -> String {
         let mut shown = self.url.clone();
         shown.set_query(None);
-        shown.set_path(&format!("{}/models", self.base));
+        shown.set_path(&self.about());
         shown.to_string()
     }
 
@@ -115,14 +130,65 @@ impl Endpoint {
         self.with_query(self.url.path())
     }
 
-    /// The request target of the list of models, with the query.
-    pub(crate) fn models(&self) -> String {
-        self.with_query(&format!("{}/models", self.base))
+    /// The same endpoint, spoken to in this dialect, streaming or not.
+    pub(crate) fn speaking(&self, dialect: Dialect, stream: bool) -> Self {
+        let mut other = Endpoint {
+            dialect,
+            stream,
+            ..self.clone()
+        };
+        other.url.set_path(&other.path());
+        other
     }
 
-    /// The request target of `/version`, which engines serve beside `/v1`.
+    /// Whether URL or user say which dialect it is; otherwise the first that answers is taken.
+    pub(crate) fn named(&self) -> bool {
+        self.named
+    }
+
+    /// The path of the route.
+    fn path(&self) -> String {
+        if let Some(own) = &self.own {
+            return own.clone();
+        }
+        let (base, root) = (&self.base, root(&self.base));
+        match self.dialect {
+            Dialect::OpenaiChat => format!("{base}/chat/completions"),
+            Dialect::OpenaiCompletions => format!("{base}/completions"),
+            Dialect::OpenaiResponses => format!("{base}/responses"),
+            Dialect::AnthropicMessages => format!("{base}/messages"),
+            Dialect::Tgi if self.stream => format!("{root}/generate_stream"),
+            Dialect::Tgi => format!("{root}/generate"),
+            Dialect::Ollama => format!("{root}/api/chat"),
+            Dialect::Sagemaker if self.stream => format!("{base}/invocations-response-stream"),
+            Dialect::Sagemaker => format!("{base}/invocations"),
+            Dialect::Custom => base.clone(),
+        }
+    }
+
+    /// The path where the endpoint says what it serves.
+    fn about(&self) -> String {
+        let root = root(&self.base);
+        match self.dialect {
+            Dialect::Tgi => format!("{root}/info"),
+            Dialect::Ollama => format!("{root}/api/tags"),
+            // There is no such place: any will do to see whether somebody answers.
+            Dialect::Sagemaker => "/ping".to_owned(),
+            _ => format!("{}/models", self.base),
+        }
+    }
+
+    /// The request target of the list of models, with the query.
+    pub(crate) fn models(&self) -> String {
+        self.with_query(&self.about())
+    }
+
+    /// The request target of the version, which engines serve beside `/v1`.
     pub(crate) fn version(&self) -> String {
-        self.beside("/version")
+        self.beside(match self.dialect {
+            Dialect::Ollama => "/api/version",
+            _ => "/version",
+        })
     }
 
     /// `scheme://host:port`.
@@ -132,9 +198,7 @@ impl Endpoint {
 
     /// The request target of a route that engines serve beside `/v1`.
     pub(crate) fn beside(&self, route: &str) -> String {
-        let (before, last) = self.base.rsplit_once('/').unwrap_or(("", ""));
-        let root = if is_api_version(last) { before } else { &self.base };
-        format!("{root}{route}")
+        format!("{}{route}", root(&self.base))
     }
 
     fn with_query(&self, path: &str) -> String {
@@ -143,6 +207,42 @@ impl Endpoint {
             None => path.to_owned(),
         }
     }
+}
+
+/// A path without the version of the API at its end.
+fn root(base: &str) -> &str {
+    match base.rsplit_once('/') {
+        Some((before, last)) if is_api_version(last) => before,
+        _ => base,
+    }
+}
+
+/// Routes by how they end.
+const ROUTES: [(&str, Dialect); 7] = [
+    ("/chat/completions", Dialect::OpenaiChat),
+    ("/completions", Dialect::OpenaiCompletions),
+    ("/responses", Dialect::OpenaiResponses),
+    ("/messages", Dialect::AnthropicMessages),
+    ("/generate_stream", Dialect::Tgi),
+    ("/generate", Dialect::Tgi),
+    ("/api/chat", Dialect::Ollama),
+];
+
+/// What stands before a route that we know, and the dialect that it speaks.
+fn route_of(path: &str) -> Option<(&str, Dialect)> {
+    ROUTES
+        .iter()
+        .find_map(|(end, dialect)| path.strip_suffix(end).map(|base| (base, *dialect)))
+}
+
+/// The path of a SageMaker endpoint up to and with its name.
+fn sagemaker(path: &str) -> Option<&str> {
+    let base = path
+        .strip_suffix("/invocations")
+        .or_else(|| path.strip_suffix("/invocations-response-stream"))
+        .unwrap_or(path);
+    let (before, name) = base.rsplit_once('/')?;
+    (before.ends_with("/endpoints") && !name.is_empty()).then_some(base)
 }
 
 fn is_api_version(segment: &str) -> bool {
@@ -170,8 +270,9 @@ pub(crate) fn without_user_info(text: &str) -> String {
 /// Finds the one URL that requests go to.
 ///
 /// `http://h`, `http://h/`, `http://h/v1`, `http://h/v1/` and the full route mean the same; a path before the
-/// version is a prefix. A route ending in `/completions` but not in `/chat/completions` speaks
-/// `openai-completions`. `endpoint_path` takes the place of version and route.
+/// version is a prefix. A full route says which dialect is spoken, as does `/endpoints/NAME` of SageMaker; without
+/// either the dialect is `openai-chat` until the endpoint is asked. `endpoint_path` takes the place of version and
+/// route; the path of a `custom` dialect is taken as it is.
 ///
 /// # Errors
 /// When there is no such URL; the message says what to write instead.
@@ -209,22 +310,71 @@ pub fn resolve(
     url.set_fragment(None);
 
     let path = url.path().trim_end_matches('/').to_owned();
-    let (base, route) = if let Some(base) = path.strip_suffix("/chat/completions") {
-        (base.to_owned(), Some(Dialect::OpenaiChat))
-    } else if let Some(base) = path.strip_suffix("/completions") {
-        (base.to_owned(), Some(Dialect::OpenaiCompletions))
-    } else {
-        let path = path.strip_suffix("/models").unwrap_or(&path);
-        let last = path.rsplit('/').next().unwrap_or("");
-        let base = if is_api_version(last) {
-            path.to_owned()
-        } else {
-            format!("{path}/v1")
-        };
-        (base, None)
+    let mut endpoint = Endpoint {
+        url,
+        base: String::new(),
+        own: None,
+        dialect: dialect.unwrap_or(Dialect::OpenaiChat),
+        stream: true,
+        named: true,
+        user_info,
     };
-
     if let Some(own) = endpoint_path {
+        endpoint.own_path(&path, own, dialect)?;
+    } else if dialect == Some(Dialect::Custom) {
+        endpoint.own = Some(if path.is_empty() {
+            "/".to_owned()
+        } else {
+            path.clone()
+        });
+        endpoint.base = path;
+    } else {
+        endpoint.of_path(&path, dialect, &shown)?;
+    }
+    endpoint.url.set_path(&endpoint.path());
+    Ok(endpoint)
+}
+
+impl Endpoint {
+    /// Takes base and dialect from the URL's path.
+    fn of_path(&mut self, path: &str, dialect: Option<Dialect>, shown: &str) -> Result<(), EndpointError> {
+        let route = match (sagemaker(path), route_of(path)) {
+            (Some(base), _) => Some((base, Dialect::Sagemaker)),
+            (None, route) => route,
+        };
+        let Some((base, route)) = route else {
+            if dialect == Some(Dialect::Sagemaker) {
+                return Err(EndpointError::NoEndpointName {
+                    url: shown.to_owned(),
+                });
+            }
+            if path.ends_with("/invocations") {
+                // A SageMaker container by itself: it takes OpenAI's chat there.
+                self.own = Some(path.to_owned());
+                self.base = format!("{}/v1", path.trim_end_matches("/invocations"));
+                return Ok(());
+            }
+            self.base = based(path);
+            self.named = dialect.is_some();
+            return Ok(());
+        };
+        if let Some(dialect) = dialect.filter(|dialect| *dialect != route) {
+            return Err(EndpointError::Dialect {
+                url: shown.to_owned(),
+                route,
+                dialect,
+            });
+        }
+        self.dialect = route;
+        self.base = match route {
+            Dialect::Tgi | Dialect::Ollama => based(base),
+            _ => base.to_owned(),
+        };
+        Ok(())
+    }
+
+    /// Takes a route of the user's own in place of version and route.
+    fn own_path(&mut self, path: &str, own: &str, dialect: Option<Dialect>) -> Result<(), EndpointError> {
         let own = own.trim();
         if own.contains("://")
             || own.contains(['?', '#'])
@@ -233,163 +383,40 @@ pub fn resolve(
         {
             return Err(EndpointError::Path { path: own.to_owned() });
         }
-        let own = own.trim_start_matches('/').trim_end_matches('/');
-        let (before, last) = base.rsplit_once('/').unwrap_or(("", ""));
-        let prefix = if is_api_version(last) { before } else { &base };
-        let full = format!("{prefix}/{own}");
-        let spoken = if full.ends_with("/completions") && !full.ends_with("/chat/completions") {
-            Dialect::OpenaiCompletions
-        } else {
-            Dialect::OpenaiChat
+        let base = route_of(path).map_or_else(|| based(path), |(base, _)| base.to_owned());
+        let full = format!("{}/{}", root(&base), own.trim_matches('/'));
+        if let Some(name) =
+            sagemaker(&full).filter(|_| dialect.is_none_or(|dialect| dialect == Dialect::Sagemaker))
+        {
+            // Its two routes differ: whether to stream chooses between them.
+            self.dialect = Dialect::Sagemaker;
+            self.base = name.to_owned();
+            return Ok(());
+        }
+        // `/generate` is what many servers call their route, not only Text Generation Inference.
+        let route = route_of(&full).filter(|(_, dialect)| *dialect != Dialect::Tgi);
+        self.dialect = dialect
+            .or(route.map(|(_, dialect)| dialect))
+            .unwrap_or(Dialect::OpenaiChat);
+        self.base = match route {
+            Some((base, dialect)) if dialect != Dialect::Ollama => base.to_owned(),
+            _ => base,
         };
-        let base = full
-            .strip_suffix("/chat/completions")
-            .or_else(|| full.strip_suffix("/completions"))
-            .map_or(base.clone(), str::to_owned);
-        url.set_path(&full);
-        return Ok(Endpoint {
-            url,
-            base,
-            dialect: dialect.unwrap_or(spoken),
-            user_info,
-        });
+        self.own = Some(full);
+        Ok(())
     }
+}
 
-    if let (Some(route), Some(dialect)) = (route, dialect)
-        && route != dialect
-    {
-        return Err(EndpointError::Dialect {
-            url: shown,
-            route,
-            dialect,
-        });
+/// A path that ends with the version of an API; `/v1` where it has none.
+fn based(path: &str) -> String {
+    let path = path.strip_suffix("/models").unwrap_or(path);
+    let last = path.rsplit('/').next().unwrap_or("");
+    if is_api_version(last) {
+        path.to_owned()
+    } else {
+        format!("{path}/v1")
     }
-    let dialect = route.or(dialect).unwrap_or(Dialect::OpenaiChat);
-    let tail = match dialect {
-        Dialect::OpenaiCompletions => "completions",
-        _ => "chat/completions",
-    };
-    url.set_path(&format!("{base}/{tail}"));
-    Ok(Endpoint {
-        url,
-        base,
-        dialect,
-        user_info,
-    })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_spelling_means_one_url() {
-        let chat = "http://h:8000/v1/chat/completions";
-        for (given, wanted) in [
-            ("http://h:8000", chat),
-            ("http://h:8000/", chat),
-            ("http://h:8000/v1", chat),
-            ("http://h:8000/v1/", chat),
-            ("http://h:8000/v1/models", chat),
-            ("http://h:8000/v1/chat/completions", chat),
-            ("http://h:8000/v1/chat/completions/", chat),
-            ("  HTTP://H:8000/v1  ", chat),
-            ("http://user:pass@h:8000/v1#x", chat),
-            ("http://h:8000/v1?api-version=2", chat),
-            ("http://h:80", "http://h/v1/chat/completions"),
-            ("https://h:443/", "https://h/v1/chat/completions"),
-            ("http://h/prefix", "http://h/prefix/v1/chat/completions"),
-            ("http://h/a/b/v1/", "http://h/a/b/v1/chat/completions"),
-            ("http://h/paas/v4", "http://h/paas/v4/chat/completions"),
-            (
-                "http://h/openai/chat/completions",
-                "http://h/openai/chat/completions",
-            ),
-            ("http://[::1]:8000", "http://[::1]:8000/v1/chat/completions"),
-            (
-                "http://127.0.0.1:1/v1/completions",
-                "http://127.0.0.1:1/v1/completions",
-            ),
-        ] {
-            let endpoint = resolve(given, None, None).unwrap();
-            assert_eq!(endpoint.url(), wanted, "{given}");
-            assert_eq!(
-                endpoint.dialect() == Dialect::OpenaiCompletions,
-                given.ends_with("v1/completions"),
-                "{given}"
-            );
-            assert_eq!(
-                resolve(wanted, None, None).unwrap().url(),
-                wanted,
-                "the printed URL stands for itself"
-            );
-        }
-    }
-
-    #[test]
-    fn models_and_version_stand_beside_the_route() {
-        let endpoint = resolve("http://h/p/v1?k=2", None, None).unwrap();
-        assert_eq!(endpoint.models_url(), "http://h/p/v1/models");
-        assert_eq!(endpoint.models(), "/p/v1/models?k=2");
-        assert_eq!(endpoint.route(), "/p/v1/chat/completions?k=2");
-        assert_eq!(endpoint.version(), "/p/version");
-        assert_eq!(resolve("http://[::1]:9", None, None).unwrap().host(), "::1");
-        assert_eq!(
-            resolve("http://[::1]:9", None, None).unwrap().authority(),
-            "[::1]:9"
-        );
-        assert_eq!(resolve("https://h", None, None).unwrap().port(), 443);
-    }
-
-    #[test]
-    fn a_dialect_chooses_the_route() {
-        let endpoint = resolve("http://h/v1", Some(Dialect::OpenaiCompletions), None).unwrap();
-        assert_eq!(endpoint.url(), "http://h/v1/completions");
-        let clash = resolve(
-            "http://h/v1/chat/completions",
-            Some(Dialect::OpenaiCompletions),
-            None,
-        );
-        assert!(clash.unwrap_err().to_string().contains("--dialect"));
-    }
-
-    #[test]
-    fn an_endpoint_path_takes_the_place_of_the_route() {
-        let endpoint = resolve("http://h/p/v1", None, Some("/api/v3/chat/completions")).unwrap();
-        assert_eq!(endpoint.url(), "http://h/p/api/v3/chat/completions");
-        assert_eq!(endpoint.models_url(), "http://h/p/api/v3/models");
-        let odd = resolve("http://h", None, Some("generate")).unwrap();
-        assert_eq!(odd.url(), "http://h/generate");
-        assert_eq!(odd.models_url(), "http://h/v1/models");
-        assert_eq!(odd.dialect(), Dialect::OpenaiChat);
-        let completions = resolve("http://h", None, Some("/x/completions")).unwrap();
-        assert_eq!(completions.dialect(), Dialect::OpenaiCompletions);
-        assert!(resolve("http://h", None, Some("http://g/x")).is_err());
-        assert!(resolve("http://h", None, Some(" ")).is_err());
-    }
-
-    #[test]
-    fn what_cannot_be_reached_is_refused_with_a_remedy() {
-        for (given, said) in [
-            (
-                "localhost:8000",
-                "write http://localhost:8000 or https://localhost:8000",
-            ),
-            ("h", "http://h"),
-            ("", "empty"),
-            ("ftp://h/x", "`ftp`"),
-            ("http://", "http://localhost:8000"),
-            ("http://h:99999", "port"),
-        ] {
-            let error = resolve(given, None, None).unwrap_err().to_string();
-            assert!(error.contains(said), "{given}: {error}");
-            assert!(!error.contains('\n'));
-        }
-        let error = resolve("ftp://user:hunter2@h/x", None, None)
-            .unwrap_err()
-            .to_string();
-        assert!(!error.contains("hunter2"), "{error}");
-        let error = resolve("user:hunter2@h/x", None, None).unwrap_err().to_string();
-        assert!(!error.contains("hunter2"), "{error}");
-    }
-}
+mod tests;

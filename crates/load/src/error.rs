@@ -1,6 +1,9 @@
 //! Why a target cannot be measured. Every message is one line that names the cause and the remedy, without
 //! credentials.
 
+use plimsoll_aws::credentials::EnvironmentError;
+use plimsoll_run::target::CustomError;
+
 use crate::endpoint::EndpointError;
 
 /// A target that cannot be measured.
@@ -9,6 +12,12 @@ pub enum PrepareError {
     /// The URL leads nowhere.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
+    /// A custom dialect that cannot be spoken.
+    #[error(transparent)]
+    Custom(#[from] CustomError),
+    /// No credentials or no region for an endpoint that wants signed requests.
+    #[error("SageMaker requests are signed, but {0}")]
+    Signing(#[from] EnvironmentError),
     /// A header that cannot be sent.
     #[error("header `{name}`: {problem}; write --header 'Name: value'")]
     Header {
@@ -184,6 +193,8 @@ impl PrepareError {
         matches!(
             self,
             PrepareError::Endpoint(_)
+                | PrepareError::Custom(_)
+                | PrepareError::Signing(_)
                 | PrepareError::Header { .. }
                 | PrepareError::Framing { .. }
                 | PrepareError::TlsSettings(_)

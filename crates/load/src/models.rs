@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plimsoll_run::target::Engine;
+use plimsoll_run::target::{Dialect, Engine};
 use serde_json::Value;
 
 use crate::ask::{Answer, Asker};
@@ -37,6 +37,11 @@ impl Introduction {
 
 /// Asks for the list of models and the engine's version. A missing list is not fatal; a dead endpoint is.
 pub(crate) async fn introduce(asker: &mut Asker<'_>) -> Result<Introduction, PrepareError> {
+    let dialect = asker.line.endpoint.dialect();
+    if matches!(dialect, Dialect::Sagemaker | Dialect::Custom) {
+        // Neither has a place to ask at.
+        return Ok(Introduction::default());
+    }
     let (line, target) = (asker.line, asker.line.endpoint.models());
     let answer = match asker.ask(|| line.get(&target), LIST, LIST).await {
         Ok(answer) => answer,
@@ -49,7 +54,11 @@ pub(crate) async fn introduce(asker: &mut Asker<'_>) -> Result<Introduction, Pre
     };
     let mut introduction = if answer.ok() {
         match serde_json::from_slice::<Value>(&answer.body) {
-            Ok(list) => read_list(&list),
+            Ok(list) => match dialect {
+                Dialect::Ollama => read_tags(&list),
+                Dialect::Tgi => read_info(&list),
+                _ => read_list(&list),
+            },
             Err(_) => unlisted("the answer is not JSON".to_owned()),
         }
     } else {
@@ -62,7 +71,8 @@ pub(crate) async fn introduce(asker: &mut Asker<'_>) -> Result<Introduction, Pre
             version: server.split_once('/').map(|(_, version)| version.to_owned()),
         });
     }
-    if !introduction.llama_cpp() {
+    // Text Generation Inference has said it already.
+    if !introduction.llama_cpp() && dialect != Dialect::Tgi {
         let version = version(asker).await;
         if let Some(version) = version {
             let name = introduction.engine.and_then(|engine| engine.name);
@@ -120,6 +130,70 @@ fn read_list(list: &Value) -> Introduction {
     introduction
 }
 
+/// What Ollama's `/api/tags` says.
+fn read_tags(list: &Value) -> Introduction {
+    let Some(entries) = list.get("models").and_then(Value::as_array) else {
+        return unlisted("the answer has no `models` list".to_owned());
+    };
+    let mut introduction = Introduction {
+        engine: Some(Engine {
+            name: Some("ollama".to_owned()),
+            version: None,
+        }),
+        ..Introduction::default()
+    };
+    let mut models = Vec::new();
+    for entry in entries {
+        let Some(name) = entry.get("name").and_then(Value::as_str) else {
+            continue;
+        };
+        models.push(name.to_owned());
+        let mut settings = BTreeMap::new();
+        for key in ["parameter_size", "quantization_level"] {
+            if let Some(value) = entry
+                .pointer(&format!("/details/{key}"))
+                .filter(|value| !value.is_null())
+            {
+                settings.insert(key.to_owned(), value.clone());
+            }
+        }
+        introduction.settings.insert(name.to_owned(), settings);
+    }
+    introduction.models = Some(models);
+    introduction
+}
+
+/// What `/info` of Text Generation Inference says.
+fn read_info(info: &Value) -> Introduction {
+    let text = |key: &str| info.get(key).and_then(Value::as_str).map(str::to_owned);
+    let Some(model) = text("model_id") else {
+        return unlisted("the answer has no `model_id`".to_owned());
+    };
+    let settings = [
+        "max_concurrent_requests",
+        "max_input_tokens",
+        "max_total_tokens",
+        "max_batch_total_tokens",
+        "waiting_served_ratio",
+        "model_dtype",
+        "model_device_type",
+    ];
+    let settings = settings
+        .iter()
+        .filter_map(|key| Some((*key, info.get(*key).filter(|value| !value.is_null())?)))
+        .map(|(key, value)| (key.to_owned(), value.clone()))
+        .collect();
+    Introduction {
+        engine: Some(Engine {
+            name: Some("tgi".to_owned()),
+            version: text("version"),
+        }),
+        settings: [(model.clone(), settings)].into(),
+        models: Some(vec![model]),
+        missing: None,
+    }
+}
+
 /// Engines that sign the models they serve.
 fn engine_name(owner: &str) -> Option<&'static str> {
     match owner.to_ascii_lowercase().as_str() {
@@ -165,5 +239,17 @@ mod tests {
         assert_eq!(llama.settings["m"]["n_ctx"], 256);
         assert_eq!(read_list(&json!({"models": []})).models, None);
         assert_eq!(read_list(&json!({"data": []})).models, Some(vec![]));
+    }
+    #[test]
+    fn ollama_and_tgi_have_lists_of_their_own() {
+        let tags =
+            read_tags(&json!({"models": [{"name": "llama3.2:1b", "details": {"parameter_size": "1.2B"}}]}));
+        assert_eq!(tags.models, Some(vec!["llama3.2:1b".to_owned()]));
+        assert_eq!(tags.settings["llama3.2:1b"]["parameter_size"], "1.2B");
+        let info = read_info(&json!({"model_id": "m", "version": "3.3.4", "max_total_tokens": 4096}));
+        assert_eq!(info.models, Some(vec!["m".to_owned()]));
+        assert_eq!(info.engine.unwrap().version.as_deref(), Some("3.3.4"));
+        assert_eq!(info.settings["m"]["max_total_tokens"], 4096);
+        assert_eq!(read_info(&json!({})).models, None);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plimsoll_run::target::Dialect;
+use plimsoll_run::target::{CustomDialect, Dialect};
 
 use crate::secret::Secret;
 
@@ -25,8 +25,10 @@ pub enum ProxyChoice {
 pub struct TargetOptions {
     /// The URL, in any spelling that [`crate::resolve`] takes.
     pub url: String,
-    /// How to speak to it; `None` follows the URL's route, and is `openai-chat` without one.
+    /// How to speak to it; `None` follows the URL's route, and asks the endpoint where it has none.
     pub dialect: Option<Dialect>,
+    /// What the dialect `custom` is made of.
+    pub custom: Option<CustomDialect>,
     /// The model to ask for; `None` takes the only one that the endpoint lists.
     pub model: Option<String>,
     /// Sent as `Authorization: Bearer ...`.
@@ -64,6 +66,7 @@ impl Default for TargetOptions {
         TargetOptions {
             url: String::new(),
             dialect: None,
+            custom: None,
             model: None,
             api_key: None,
             headers: Vec::new(),

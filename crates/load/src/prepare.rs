@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_prompts::{Calibration, Rows};
-use plimsoll_run::target::Target;
+use plimsoll_run::request::FailureClass;
+use plimsoll_run::target::{Dialect, Target};
 use plimsoll_run::workload::Workload;
 use plimsoll_serving::configuration::fingerprint;
 
@@ -15,8 +16,9 @@ use crate::error::PrepareError;
 use crate::line::Line;
 use crate::models::{Introduction, introduce};
 use crate::options::TargetOptions;
+use crate::probed::{Probed, TriedRoute};
 use crate::server_side::{self, MetricsSource};
-use crate::shape::Shape;
+use crate::shape::{Field, Shape};
 
 /// A broken endpoint is found out within this long.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -32,11 +34,20 @@ pub struct Prepared {
     pub notes: Vec<String>,
     /// E2E of one request of the workload's mean lengths on the idle endpoint: the stagger of the first rung.
     pub first_response: Duration,
+    probed: Probed,
     pub(crate) line: Line,
     pub(crate) shape: Shape,
     pub(crate) calibration: Calibration,
     pub(crate) rows: Option<Arc<Rows>>,
     pub(crate) metrics: Option<MetricsSource>,
+}
+
+impl Prepared {
+    /// What was found out about the endpoint.
+    #[must_use]
+    pub fn probed(&self) -> &Probed {
+        &self.probed
+    }
 }
 
 /// Checks that the endpoint is ready, finds its model, probes what it takes and calibrates the prompts. Blocks.
@@ -80,7 +91,7 @@ pub fn prepare_from(
 }
 
 async fn all(
-    line: Line,
+    mut line: Line,
     options: &TargetOptions,
     workload: &Workload,
     asked: Asked,
@@ -105,27 +116,34 @@ async fn all(
                 .to_owned(),
         );
     }
+    let Discovery {
+        introduction,
+        model,
+        found,
+        tried,
+        notes: more,
+    } = discover(&mut line, options, workload, seed, began).await?;
+    notes.extend(more);
+    let detected = !line.endpoint.named();
+    if !tried.is_empty() {
+        notes.push(format!(
+            "the endpoint speaks {} ({} does not answer)",
+            line.endpoint.dialect(),
+            tried
+                .iter()
+                .map(|tried| tried.dialect.name())
+                .collect::<Vec<_>>()
+                .join(", ")
+        ));
+    }
+    notes.extend(found.notes.iter().cloned());
     let mut asker = Asker::new(&line);
-    let introduction = introduce(&mut asker).await?;
-    let model = choose_model(&line, options.model.as_deref(), &introduction, &mut notes)?;
-    let full = Shape::full(
-        line.endpoint.dialect(),
-        model.clone(),
-        workload.streaming,
-        introduction.llama_cpp(),
-    );
-    let within = PATIENCE
-        .saturating_sub(began.elapsed())
-        .saturating_sub(Duration::from_millis(500))
-        .max(Duration::from_secs(3));
-    let found = capability::probe(&mut asker, full, seed, within)
-        .await
-        .map_err(|error| with_models(error, &introduction))?;
-    notes.extend(found.notes);
     let calibrated = calibrate(&mut asker, &found.shape, workload, &asked, seed, &found.reply).await?;
     notes.extend(calibrated.notes);
     let full = &calibrated.full;
-    if full.output_tokens.is_none() || full.output_estimated {
+    if full.failure.is_some() {
+        // Said already; what it lacks says nothing.
+    } else if full.output_tokens.is_none() || full.output_estimated {
         notes.push(if workload.streaming {
             "the endpoint gives no usage: reply tokens are counted from chunks, an estimate".to_owned()
         } else {
@@ -148,10 +166,26 @@ async fn all(
     let told =
         server_side::ask_about(&mut asker, options, introduction.engine.as_ref(), serving_config).await?;
     notes.extend(told.notes);
+    let dialect = line.endpoint.dialect();
+    let probed = Probed {
+        dialect,
+        detected,
+        tried,
+        model: model.clone(),
+        models: introduction.models,
+        engine: told.engine.clone(),
+        serving_config: told.settings.clone(),
+        takes: names(&found.shape.fields),
+        refuses: names(&found.refused),
+        streams: workload.streaming && found.streamed,
+        counts: found.reply.output_tokens.is_some() && !found.reply.output_estimated,
+        request: line.shown(&found.body),
+        reply: found.reply,
+    };
     let target = Target {
         url: line.endpoint.url(),
-        dialect: line.endpoint.dialect(),
-        custom: None,
+        dialect,
+        custom: options.custom.clone().filter(|_| dialect == Dialect::Custom),
         model,
         fingerprint: fingerprint(told.engine.as_ref(), &told.settings),
         engine: told.engine,
@@ -163,11 +197,136 @@ async fn all(
         target,
         notes,
         first_response,
+        probed,
         line,
         shape,
         calibration,
         rows: asked.rows,
         metrics: told.metrics,
+    })
+}
+
+fn names(fields: &[Field]) -> Vec<String> {
+    fields.iter().map(|field| field.name().to_owned()).collect()
+}
+
+/// What was found of an endpoint and its dialect.
+struct Discovery {
+    introduction: Introduction,
+    model: Option<String>,
+    found: capability::Found,
+    tried: Vec<TriedRoute>,
+    notes: Vec<String>,
+}
+
+/// The dialects that are tried where nobody says which it is, the likeliest first.
+const CANDIDATES: [Dialect; 6] = [
+    Dialect::OpenaiChat,
+    Dialect::OpenaiCompletions,
+    Dialect::OpenaiResponses,
+    Dialect::AnthropicMessages,
+    Dialect::Tgi,
+    Dialect::Ollama,
+];
+
+/// Finds the dialect where nobody says which it is, and what the endpoint takes. From then on `line` speaks it.
+async fn discover(
+    line: &mut Line,
+    options: &TargetOptions,
+    workload: &Workload,
+    seed: u64,
+    began: Instant,
+) -> Result<Discovery, PrepareError> {
+    let named = [line.endpoint.dialect()];
+    let candidates: &[Dialect] = if line.endpoint.named() {
+        &named
+    } else {
+        &CANDIDATES
+    };
+    let mut tried = Vec::new();
+    let mut first_error = None;
+    let mut introduction = None;
+    for dialect in candidates {
+        line.speak(*dialect, workload.streaming, options.custom.as_ref());
+        if matches!(dialect, Dialect::Tgi | Dialect::Ollama) {
+            // They list their models elsewhere.
+            introduction = None;
+        }
+        let error = match attempt(line, options, workload, seed, began, &mut introduction).await {
+            Ok(found) => return Ok(Discovery { tried, ..found }),
+            Err(error) => error,
+        };
+        let first = first_error.is_none();
+        match &error {
+            PrepareError::ChooseModel { .. } | PrepareError::NoModel { .. } => return Err(error),
+            _ if first && !speaks_another(&error) => return Err(error),
+            _ => tried.push(TriedRoute {
+                dialect: *dialect,
+                answer: error.to_string(),
+            }),
+        }
+        first_error.get_or_insert(error);
+        if began.elapsed() > PATIENCE {
+            break;
+        }
+    }
+    Err(first_error.unwrap_or_else(|| PrepareError::Client("no dialect to try".to_owned())))
+}
+
+/// Whether an endpoint that answers so may speak another dialect.
+fn speaks_another(error: &PrepareError) -> bool {
+    match error {
+        PrepareError::NoRoute { .. } => true,
+        PrepareError::Failed { class, .. } => *class == FailureClass::Malformed,
+        // What vLLM says of a model that was not made for chat.
+        PrepareError::Refused { message, .. } => message.contains("chat template"),
+        _ => false,
+    }
+}
+
+/// Tries the dialect that `line` speaks. An introduction that was had before is used again.
+async fn attempt(
+    line: &Line,
+    options: &TargetOptions,
+    workload: &Workload,
+    seed: u64,
+    began: Instant,
+    known: &mut Option<Introduction>,
+) -> Result<Discovery, PrepareError> {
+    let mut asker = Asker::new(line);
+    let introduction = match known.take() {
+        Some(introduction) => introduction,
+        None => introduce(&mut asker).await?,
+    };
+    *known = Some(introduction.clone());
+    let mut notes = Vec::new();
+    let dialect = line.endpoint.dialect();
+    let model = match dialect {
+        // Their requests need name none.
+        Dialect::Sagemaker | Dialect::Custom => options.model.clone(),
+        Dialect::Tgi if introduction.models.is_none() => options.model.clone(),
+        _ => choose_model(line, options.model.as_deref(), &introduction, &mut notes)?,
+    };
+    let full = Shape::full(
+        dialect,
+        options.custom.as_ref(),
+        model.clone(),
+        workload.streaming,
+        introduction.llama_cpp(),
+    );
+    let within = PATIENCE
+        .saturating_sub(began.elapsed())
+        .saturating_sub(Duration::from_millis(500))
+        .max(Duration::from_secs(3));
+    let found = capability::probe(&mut asker, full, seed, within)
+        .await
+        .map_err(|error| with_models(error, &introduction))?;
+    Ok(Discovery {
+        introduction,
+        model,
+        found,
+        tried: Vec::new(),
+        notes,
     })
 }
 

@@ -1,18 +1,20 @@
 //! What a reply turned out to be: tokens, counts, and success or failure. Off the hot path.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use plimsoll_run::request::{Failure, FailureClass, RequestRecord};
+use plimsoll_run::request::{Failure, FailureClass};
 
-use crate::event::{Event, error_text};
+use crate::dialect::{Counts, Speak, Told, error_text, is_done};
 use crate::flight::{Buffers, Ending, Flight};
+use crate::framing::{Framing, said};
 use crate::secret::Redactor;
-use crate::sse::{Said, is_done, said};
+use crate::sse::Said;
 
 /// What has been read of a reply.
-#[derive(Debug, Default)]
-struct Reading {
+struct Reading<'a> {
+    speaker: &'a dyn Speak,
     /// Token-bearing chunks, since the rung's start.
     chunks: Vec<Duration>,
     first_answer: Option<Duration>,
@@ -20,18 +22,24 @@ struct Reading {
     text_without_stamp: bool,
     /// An event of this dialect was among them.
     spoken: bool,
-    finished: bool,
+    /// The alternatives that have begun and not ended, and those that have ended.
+    open: BTreeSet<u64>,
+    ended: BTreeSet<u64>,
+    finish: Option<String>,
     done: bool,
-    counted: bool,
+    /// Counts that came with text, the last ones.
+    counts: Option<Counts>,
+    /// Counts that came by themselves.
+    alone: Vec<Counts>,
     failure: Option<(FailureClass, String)>,
 }
 
 /// Reads a reply to its verdict. Returns the record, complete, and the times of its token-bearing chunks since the
 /// request was sent.
 pub(crate) fn read(flight: &mut Flight, ending: &Ending, redactor: &Redactor) -> Vec<Duration> {
-    let mut reading = Reading::default();
     let status = flight.record.status;
     let success = status.is_none_or(|status| (200..300).contains(&status));
+    let mut reading = Reading::new(&**flight.speaker());
     if success && status.is_some() {
         match (encoding(flight), kind(flight)) {
             (Some(encoding), _) => {
@@ -42,22 +50,29 @@ pub(crate) fn read(flight: &mut Flight, ending: &Ending, redactor: &Redactor) ->
                     ),
                 ));
             }
-            (None, Kind::Stream) => reading.stream(&flight.buffers, &mut flight.record),
-            (None, Kind::Whole) => reading.whole(&flight.buffers.body, &mut flight.record, ending),
+            (None, Some(framing)) => reading.stream(framing, &flight.buffers, flight.record.ended),
+            (None, None) => reading.whole(&flight.buffers.body, ending),
         }
     }
-    let failure = verdict(flight, ending, reading.failure.take(), &reading);
+    let counts = reading.usage();
+    let output = counts.output;
+    let failure = verdict(flight, ending, &reading, output);
+    let (chunks, first_answer, last_event) = (reading.chunks, reading.first_answer, reading.last_event);
+    let finish = reading.finish;
     let record = &mut flight.record;
-    record.first_token = reading.chunks.first().copied();
-    record.first_answer = reading.first_answer;
+    record.input_tokens = counts.input;
+    record.output_tokens = output;
+    record.cached_tokens = counts.cached;
+    record.finish_reason = finish;
+    record.first_token = chunks.first().copied();
+    record.first_answer = first_answer;
     // A success without visible text still has an end: that of its last event, or of its body.
-    record.last_token = reading.chunks.last().copied().or_else(|| {
-        failure
-            .is_none()
-            .then(|| reading.last_event.unwrap_or(record.ended))
-    });
-    if !reading.chunks.is_empty() && record.output_tokens.unwrap_or(0) == 0 {
-        record.output_tokens = u32::try_from(reading.chunks.len()).ok();
+    record.last_token = chunks
+        .last()
+        .copied()
+        .or_else(|| failure.is_none().then(|| last_event.unwrap_or(record.ended)));
+    if !chunks.is_empty() && record.output_tokens.unwrap_or(0) == 0 {
+        record.output_tokens = u32::try_from(chunks.len()).ok();
         record.output_estimated = true;
     }
     record.failure = failure.map(|(class, message)| Failure {
@@ -65,7 +80,7 @@ pub(crate) fn read(flight: &mut Flight, ending: &Ending, redactor: &Redactor) ->
         message: redactor.line(&message),
     });
     let sent = record.sent;
-    reading.chunks.iter().map(|at| at.saturating_sub(sent)).collect()
+    chunks.iter().map(|at| at.saturating_sub(sent)).collect()
 }
 
 /// How the body is compressed, if it is.
@@ -83,40 +98,50 @@ fn encoding(flight: &Flight) -> Option<String> {
 
 /// Reads JSON of the dialect. What is not UTF-8, such as half a character that an engine cut, is replaced as the
 /// specification of event streams asks: the token came all the same.
-fn parse(data: &[u8]) -> serde_json::Result<Event> {
-    serde_json::from_slice(data).or_else(|error| match String::from_utf8_lossy(data) {
-        Cow::Owned(text) => serde_json::from_str(&text),
+fn parse(data: &[u8], read: impl Fn(&[u8]) -> serde_json::Result<Told>) -> serde_json::Result<Told> {
+    read(data).or_else(|error| match String::from_utf8_lossy(data) {
+        Cow::Owned(text) => read(text.as_bytes()),
         Cow::Borrowed(_) => Err(error),
     })
 }
 
-enum Kind {
-    Stream,
-    Whole,
-}
-
-/// By its marks, its content type, or its first byte.
-fn kind(flight: &Flight) -> Kind {
-    if flight.buffers.marks.is_empty() {
+/// How the events of a reply are told apart; `None` for a reply that is one document.
+fn kind(flight: &Flight) -> Option<Framing> {
+    flight.framing().or_else(|| {
+        // A stream that ended before it had a byte is cut, not a document.
         let named = flight
             .head
             .as_ref()
             .and_then(|head| head.headers.get(http::header::CONTENT_TYPE))
             .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
-        let begins = flight.buffers.body.trim_ascii_start().first();
-        if !named || begins == Some(&b'{') {
-            return Kind::Whole;
-        }
-    }
-    Kind::Stream
+        (named && flight.buffers.body.trim_ascii().is_empty()).then_some(Framing::Sse)
+    })
 }
 
-impl Reading {
-    fn stream(&mut self, buffers: &Buffers, record: &mut RequestRecord) {
+impl<'a> Reading<'a> {
+    fn new(speaker: &'a dyn Speak) -> Self {
+        Reading {
+            speaker,
+            chunks: Vec::new(),
+            first_answer: None,
+            last_event: None,
+            text_without_stamp: false,
+            spoken: false,
+            open: BTreeSet::new(),
+            ended: BTreeSet::new(),
+            finish: None,
+            done: false,
+            counts: None,
+            alone: Vec::new(),
+            failure: None,
+        }
+    }
+
+    fn stream(&mut self, framing: Framing, buffers: &Buffers, ended: Duration) {
         let mut start = 0;
         for mark in &buffers.marks {
             let event = buffers.body.get(start..mark.end).unwrap_or_default();
-            self.event(event, Duration::from_nanos(mark.at_ns), record);
+            self.event(framing, event, Duration::from_nanos(mark.at_ns));
             start = mark.end;
             if self.done || self.failure.is_some() {
                 return;
@@ -124,19 +149,19 @@ impl Reading {
         }
         // A last event without the blank line that should end it; half an event is a cut, not nonsense.
         let rest = buffers.body.get(start..).unwrap_or_default();
-        self.event(rest, record.ended, record);
+        self.event(framing, rest, ended);
         if matches!(self.failure, Some((FailureClass::Malformed, _))) {
             self.failure = None;
         }
     }
 
-    fn event(&mut self, event: &[u8], at: Duration, record: &mut RequestRecord) {
-        let data = match said(event) {
+    fn event(&mut self, framing: Framing, event: &[u8], at: Duration) {
+        let data = match said(framing, event) {
             Said::Nothing => return,
             Said::Error(error) => {
-                let text = match serde_json::from_slice::<serde_json::Value>(error) {
-                    Ok(error) => error_text(&error),
-                    Err(_) => String::from_utf8_lossy(error).into_owned(),
+                let text = match serde_json::from_slice::<serde_json::Value>(&error) {
+                    Ok(value) => error_text(value.get("error").unwrap_or(&value)),
+                    Err(_) => String::from_utf8_lossy(&error).into_owned(),
                 };
                 self.failure = Some((FailureClass::InStreamError, text));
                 return;
@@ -151,17 +176,16 @@ impl Reading {
         if data.trim_ascii().is_empty() {
             return;
         }
-        match parse(&data) {
-            Ok(event) => {
+        match parse(&data, |data| self.speaker.event(data)) {
+            Ok(told) => {
                 self.last_event = Some(at);
-                self.spoken |= event.choices.is_some() || event.usage.is_some();
-                let bears = self.take(&event, record);
-                if bears {
+                self.spoken |= told.known;
+                let (bears, answers) = (told.bears, told.answers);
+                self.take(told);
+                if bears && self.failure.is_none() {
                     self.chunks.push(at);
-                    if self.first_answer.is_none()
-                        && event.choices.iter().flatten().any(|choice| choice.answers())
-                    {
-                        self.first_answer = Some(at);
+                    if answers {
+                        self.first_answer.get_or_insert(at);
                     }
                 }
             }
@@ -175,38 +199,74 @@ impl Reading {
         }
     }
 
-    /// Takes counts, finish reason and error of an event; says whether it bears a token.
-    fn take(&mut self, event: &Event, record: &mut RequestRecord) -> bool {
-        if let Some(message) = event.error_message() {
+    /// Takes counts, reason and error of an event.
+    fn take(&mut self, told: Told) {
+        if let Some(message) = told.error {
             self.failure = Some((FailureClass::InStreamError, message));
-            return false;
+            return;
         }
-        // Usage first: the chunk that carries it may have no choices. It may be cumulative: the last one counts.
-        if let Some(usage) = &event.usage {
-            self.counted = true;
-            record.input_tokens = usage.prompt_tokens.0.or(record.input_tokens);
-            record.output_tokens = usage.completion_tokens.0.or(record.output_tokens);
-            record.cached_tokens = usage.cached_tokens().or(record.cached_tokens);
-        }
-        let mut bears = false;
-        for choice in event.choices.iter().flatten() {
-            if let Some(reason) = &choice.finish_reason {
-                self.finished = true;
-                record.finish_reason = Some(reason.clone());
+        // Usage first: the chunk that carries it may have no choices.
+        if let Some(counts) = told.usage {
+            if told.alternatives.is_empty() && self.counts_come_alone() {
+                self.alone.push(counts);
+            } else {
+                self.counts = Some(self.counts.unwrap_or_default().then(counts));
             }
-            bears |= choice.bears_token();
         }
-        bears
+        for (index, ended) in &told.alternatives {
+            if *ended {
+                self.open.remove(index);
+                self.ended.insert(*index);
+            } else if !self.ended.contains(index) {
+                self.open.insert(*index);
+            }
+        }
+        self.finish = told.finish.or(self.finish.take());
+        self.done |= told.done;
     }
 
-    fn whole(&mut self, body: &[u8], record: &mut RequestRecord, ending: &Ending) {
+    /// Whether an event without alternatives that has counts has nothing else: so in the dialects that have alternatives.
+    fn counts_come_alone(&self) -> bool {
+        !self.open.is_empty() || !self.ended.is_empty()
+    }
+
+    /// The counts of the whole reply. Those that came by themselves are final: where a server sends them for each of
+    /// several alternatives, each time only that one's, they are summed.
+    fn usage(&self) -> Counts {
+        let Some((first, rest)) = self.alone.split_first() else {
+            return self.counts.unwrap_or_default();
+        };
+        let alternatives = self.open.len() + self.ended.len();
+        let each = alternatives > 1 && self.alone.len() == alternatives;
+        let last = rest.iter().fold(*first, |before, later| before.then(*later));
+        let output = if each {
+            let outputs = self.alone.iter().filter_map(|counts| counts.output);
+            outputs.reduce(u32::saturating_add)
+        } else {
+            last.output
+        };
+        self.counts.unwrap_or_default().then(Counts { output, ..last })
+    }
+
+    /// Whether every alternative has said why it ended.
+    fn finished(&self) -> bool {
+        self.finish.is_some() && self.open.is_empty()
+    }
+
+    fn counted(&self) -> bool {
+        self.counts.is_some() || !self.alone.is_empty()
+    }
+
+    fn whole(&mut self, body: &[u8], ending: &Ending) {
         if !matches!(ending, Ending::Complete) {
             return;
         }
-        match parse(body) {
-            Ok(event) if event.choices.is_some() || event.error_message().is_some() => {
-                self.text_without_stamp = self.take(&event, record);
-                self.finished = true;
+        match parse(body, |body| self.speaker.whole(body)) {
+            Ok(told) if told.known || told.error.is_some() => {
+                self.spoken = true;
+                self.text_without_stamp = told.bears;
+                self.take(told);
+                self.done = true;
             }
             _ => {
                 let text = String::from_utf8_lossy(body.get(..400).unwrap_or(body));
@@ -226,24 +286,21 @@ impl Reading {
 fn verdict(
     flight: &Flight,
     ending: &Ending,
-    read: Option<(FailureClass, String)>,
-    reading: &Reading,
+    reading: &Reading<'_>,
+    output: Option<u32>,
 ) -> Option<(FailureClass, String)> {
     let record = &flight.record;
     if let Some(status) = record.status.filter(|status| !(200..300).contains(status)) {
-        let class = match status {
-            429 | 503 => FailureClass::Throttled,
-            _ => FailureClass::HttpStatus,
-        };
         return Some((
-            class,
+            refusal_class(flight, status),
             format!("HTTP {status}: {}", body_message(&flight.buffers.body)),
         ));
     }
-    if read.is_some() {
-        return read;
+    if reading.failure.is_some() {
+        return reading.failure.clone();
     }
-    let whole_reply = reading.done || (reading.finished && reading.counted);
+    let finished = reading.finished();
+    let whole_reply = reading.done || (finished && reading.counted());
     match ending {
         // What breaks after a reply has said all it had to say takes nothing from it.
         Ending::Failed(..) if whole_reply => {}
@@ -251,12 +308,13 @@ fn verdict(
         Ending::Complete | Ending::HeldOpen => {}
     }
     if !reading.spoken && !reading.done && reading.last_event.is_some() {
+        let dialect = reading.speaker.dialect();
         return Some((
             FailureClass::Malformed,
-            "no event of the stream has `choices`: it is another dialect".to_owned(),
+            format!("no event of the stream is of the dialect {dialect}: it is another"),
         ));
     }
-    if !reading.finished && !reading.done {
+    if !finished && !reading.done && reading.speaker.says_when_it_ends() {
         return Some((
             FailureClass::TruncatedStream,
             format!(
@@ -265,7 +323,7 @@ fn verdict(
             ),
         ));
     }
-    if reading.chunks.is_empty() && !reading.text_without_stamp && record.output_tokens.unwrap_or(0) == 0 {
+    if reading.chunks.is_empty() && !reading.text_without_stamp && output.unwrap_or(0) == 0 {
         return Some((
             FailureClass::EmptyResponse,
             "the reply is complete and has no token".to_owned(),
@@ -274,10 +332,32 @@ fn verdict(
     None
 }
 
+/// The class of a refusal. A gateway may hide that it, or what is behind it, has too much to do.
+fn refusal_class(flight: &Flight, status: u16) -> FailureClass {
+    let kind = flight
+        .head
+        .as_ref()
+        .and_then(|head| head.headers.get("x-amzn-errortype"))
+        .map(|kind| String::from_utf8_lossy(kind.as_bytes()).into_owned());
+    let throttled = kind.is_some_and(|kind| kind.starts_with("Throttling"))
+        || (status == 424 && matches!(original_status(&flight.buffers.body), Some(429 | 503)));
+    match status {
+        429 | 503 => FailureClass::Throttled,
+        _ if throttled => FailureClass::Throttled,
+        _ => FailureClass::HttpStatus,
+    }
+}
+
+/// The status that a container gave, as SageMaker tells it.
+fn original_status(body: &[u8]) -> Option<u64> {
+    let value: serde_json::Value = serde_json::from_slice(body).ok()?;
+    value.get("OriginalStatusCode")?.as_u64()
+}
+
 /// What the body of a refusal says.
 pub(crate) fn body_message(body: &[u8]) -> String {
     if let Ok(value) = serde_json::from_slice::<serde_json::Value>(body) {
-        for key in ["error", "detail", "message"] {
+        for key in ["error", "detail", "OriginalMessage", "message", "Message"] {
             if let Some(found) = value.get(key).filter(|found| !found.is_null()) {
                 return error_text(found);
             }

@@ -1,8 +1,8 @@
-//! The shape of a request: which fields the endpoint takes, and the body made of them.
+//! The shape of a request: which fields the endpoint takes.
 
-use bytes::Bytes;
-use plimsoll_prompts::Turn;
-use plimsoll_run::target::Dialect;
+use plimsoll_run::target::{CustomDialect, Dialect};
+
+use crate::dialect::{Speaker, Template};
 
 /// The optional fields of a request, in the order in which they are given up when the endpoint refuses without
 /// saying which.
@@ -38,9 +38,9 @@ impl Field {
 }
 
 /// What requests to this endpoint look like.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Shape {
-    pub dialect: Dialect,
+    pub speaker: Speaker,
     pub model: Option<String>,
     pub stream: bool,
     /// The optional fields that are sent.
@@ -50,20 +50,29 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// With every field that some engine takes.
-    pub(crate) fn full(dialect: Dialect, model: Option<String>, stream: bool, llama_cpp: bool) -> Self {
+    /// With every field that some engine takes. `own` describes the dialect `custom`.
+    pub(crate) fn full(
+        dialect: Dialect,
+        own: Option<&CustomDialect>,
+        model: Option<String>,
+        stream: bool,
+        llama_cpp: bool,
+    ) -> Self {
+        let speaker = Speaker::new(dialect, own);
         Shape {
-            dialect,
-            model,
-            stream,
-            fields: Field::ALL
-                .into_iter()
+            fields: speaker
+                .fields()
+                .iter()
+                .copied()
                 .filter(|field| match field {
                     Field::CachePrompt => llama_cpp,
                     Field::IncludeUsage => stream,
                     Field::MinTokens | Field::IgnoreEos => true,
                 })
                 .collect(),
+            speaker,
+            model,
+            stream,
             completion_limit: false,
         }
     }
@@ -79,8 +88,11 @@ impl Shape {
         shape
     }
 
-    /// The same, not streamed.
+    /// The same, not streamed, where it is the body that says so.
     pub(crate) fn whole(&self) -> Self {
+        if self.speaker.streams_by_route() {
+            return self.clone();
+        }
         let mut shape = self.without(Field::IncludeUsage);
         shape.stream = false;
         shape
@@ -97,136 +109,20 @@ impl Shape {
 
     /// The parts of a body that do not change from one request to the next.
     pub(crate) fn template(&self) -> Template {
-        let mut head = String::from("{");
-        if let Some(model) = &self.model {
-            head.push_str(&format!("\"model\":{},", serde_json::Value::from(model.as_str())));
-        }
-        head.push_str(match self.dialect {
-            Dialect::OpenaiCompletions => "\"prompt\":",
-            _ => "\"messages\":",
-        });
-        let mut middle = String::new();
-        if self.stream {
-            middle.push_str(",\"stream\":true");
-        }
-        if self.has(Field::IncludeUsage) {
-            middle.push_str(",\"stream_options\":{\"include_usage\":true}");
-        }
-        if self.has(Field::IgnoreEos) {
-            middle.push_str(",\"ignore_eos\":true");
-        }
-        if self.has(Field::CachePrompt) {
-            middle.push_str(",\"cache_prompt\":false");
-        }
-        middle.push_str(&format!(",\"{}\":", self.limit_field()));
-        Template {
-            dialect: self.dialect,
-            head,
-            middle,
-            min_tokens: self.has(Field::MinTokens),
-        }
+        self.speaker.template(self)
     }
-}
-
-/// A body with gaps for the prompt and the length of the reply.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Template {
-    dialect: Dialect,
-    head: String,
-    middle: String,
-    min_tokens: bool,
-}
-
-impl Template {
-    /// The body for these turns.
-    pub(crate) fn body(&self, turns: &[Turn], output_tokens: u32) -> Bytes {
-        use std::fmt::Write;
-        let length: usize = turns.iter().map(|turn| turn.text.len() + 64).sum();
-        let mut body = String::with_capacity(self.head.len() + length + self.middle.len() + 64);
-        body.push_str(&self.head);
-        match self.dialect {
-            Dialect::OpenaiCompletions => {
-                body.push('"');
-                for (at, turn) in turns.iter().enumerate() {
-                    if at > 0 {
-                        body.push_str("\\n\\n");
-                    }
-                    escape(&turn.text, &mut body);
-                }
-                body.push('"');
-            }
-            _ => {
-                for (at, turn) in turns.iter().enumerate() {
-                    body.push_str(if at == 0 { "[" } else { "," });
-                    body.push_str("{\"role\":\"");
-                    body.push_str(turn.role.name());
-                    body.push_str("\",\"content\":\"");
-                    escape(&turn.text, &mut body);
-                    body.push_str("\"}");
-                }
-                body.push(']');
-            }
-        }
-        body.push_str(&self.middle);
-        // Writing to a string cannot fail.
-        let _ = write!(body, "{output_tokens}");
-        if self.min_tokens {
-            let _ = write!(body, ",\"min_tokens\":{output_tokens}");
-        }
-        body.push('}');
-        Bytes::from(body)
-    }
-}
-
-/// Writes a text as the inside of a JSON string.
-fn escape(text: &str, body: &mut String) {
-    use std::fmt::Write;
-    let mut from = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        // Every byte of a character beyond ASCII is above these.
-        if byte >= b' ' && byte != b'"' && byte != b'\\' {
-            continue;
-        }
-        body.push_str(&text[from..at]);
-        from = at + 1;
-        // Writing to a string cannot fail.
-        let _ = match byte {
-            b'"' | b'\\' => write!(body, "\\{}", char::from(byte)),
-            b'\n' => body.write_str("\\n"),
-            _ => write!(body, "\\u{byte:04x}"),
-        };
-    }
-    body.push_str(&text[from..]);
 }
 
 #[cfg(test)]
-mod tests {
-    use plimsoll_prompts::Role;
+pub(crate) mod tests {
+    use plimsoll_prompts::{Role, Turn};
     use serde_json::json;
 
     use super::*;
 
-    fn body(shape: &Shape) -> serde_json::Value {
+    /// The body for one turn of two words and five tokens.
+    pub(crate) fn body(shape: &Shape) -> serde_json::Value {
         serde_json::from_slice(&shape.template().body(&[Turn::user("one two")], 5)).unwrap()
-    }
-
-    #[test]
-    fn bodies_are_what_the_dialect_speaks() {
-        let chat = Shape::full(Dialect::OpenaiChat, Some("a \"b\"".to_owned()), true, false);
-        assert_eq!(
-            body(&chat),
-            json!({"model": "a \"b\"", "messages": [{"role": "user", "content": "one two"}], "stream": true,
-                   "stream_options": {"include_usage": true}, "ignore_eos": true, "max_tokens": 5, "min_tokens": 5})
-        );
-        let mut plain = Shape::full(Dialect::OpenaiCompletions, None, false, true)
-            .without(Field::MinTokens)
-            .without(Field::IgnoreEos);
-        plain.completion_limit = true;
-        assert_eq!(
-            body(&plain),
-            json!({"prompt": "one two", "cache_prompt": false, "max_completion_tokens": 5})
-        );
-        assert_eq!(body(&chat.whole()).get("stream"), None);
     }
 
     #[test]
@@ -245,17 +141,43 @@ mod tests {
             Turn::user(""),
         ];
         let sent = |dialect| -> serde_json::Value {
-            let shape = Shape::full(dialect, None, false, false);
+            let shape = Shape::full(dialect, None, None, false, false);
             serde_json::from_slice(&shape.template().body(&turns, 5)).unwrap()
         };
+        let messages = json!([{"role": "system", "content": hostile}, {"role": "user", "content": "one"},
+                              {"role": "assistant", "content": "uno"}, {"role": "user", "content": ""}]);
+        let text = json!(format!("{hostile}\n\none\n\nuno\n\n"));
+        for dialect in [Dialect::OpenaiChat, Dialect::Sagemaker, Dialect::Ollama] {
+            assert_eq!(sent(dialect)["messages"], messages);
+        }
+        assert_eq!(sent(Dialect::OpenaiCompletions)["prompt"], text);
+        assert_eq!(sent(Dialect::OpenaiResponses)["input"], messages);
+        assert_eq!(sent(Dialect::Tgi)["inputs"], text);
+        let anthropic = sent(Dialect::AnthropicMessages);
+        assert_eq!(anthropic["system"], hostile);
+        assert_eq!(anthropic["messages"], json!(messages.as_array().unwrap()[1..]));
+    }
+
+    #[test]
+    fn each_dialect_asks_for_streams_and_lengths_in_its_own_way() {
+        let full = |dialect, stream| body(&Shape::full(dialect, None, Some("m".to_owned()), stream, false));
         assert_eq!(
-            sent(Dialect::OpenaiChat)["messages"],
-            json!([{"role": "system", "content": hostile}, {"role": "user", "content": "one"},
-                   {"role": "assistant", "content": "uno"}, {"role": "user", "content": ""}])
+            full(Dialect::OpenaiResponses, true),
+            json!({"model": "m", "input": "one two", "stream": true, "ignore_eos": true, "max_output_tokens": 5})
         );
         assert_eq!(
-            sent(Dialect::OpenaiCompletions)["prompt"],
-            json!(format!("{hostile}\n\none\n\nuno\n\n"))
+            full(Dialect::AnthropicMessages, true),
+            json!({"model": "m", "messages": [{"role": "user", "content": "one two"}], "stream": true,
+                   "ignore_eos": true, "max_tokens": 5})
+        );
+        assert_eq!(
+            full(Dialect::Ollama, false),
+            json!({"model": "m", "messages": [{"role": "user", "content": "one two"}], "stream": false,
+                   "options": {"num_predict": 5}})
+        );
+        assert_eq!(
+            full(Dialect::Tgi, true),
+            json!({"inputs": "one two", "parameters": {"details": true, "max_new_tokens": 5}})
         );
     }
 }

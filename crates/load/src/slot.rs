@@ -16,11 +16,11 @@ use plimsoll_run::request::{FailureClass, RequestRecord};
 use crate::backoff::{Backoff, retry_after};
 use crate::board::Board;
 use crate::connect::Wire;
+use crate::dialect::Template;
 use crate::exchange::exchange;
 use crate::flight::{Buffers, Ending, Flight, Tail};
 use crate::line::Line;
 use crate::reader::Landed;
-use crate::shape::Template;
 
 /// What all requests of a rung have in common.
 #[derive(Debug, Clone)]
@@ -153,7 +153,12 @@ pub(crate) async fn run(crew: Rc<Crew>, slot: u32, start: Duration) {
         crew.board.took_off(slot, now);
         let mut airborne = Airborne {
             crew: &crew,
-            flight: Some(Flight::new(record, buffers, crew.origin)),
+            flight: Some(Flight::new(
+                record,
+                buffers,
+                crew.origin,
+                &crew.orders.line.speaker,
+            )),
             slot,
         };
         let Some(flight) = &mut airborne.flight else { break };
@@ -179,7 +184,7 @@ pub(crate) async fn run(crew: Rc<Crew>, slot: u32, start: Duration) {
 fn well(flight: &Flight, ending: &Ending) -> bool {
     let status = flight.record.status.unwrap_or(0);
     // An error inside a 200 stream has no finish reason either. A reply that is not a stream says by its status.
-    let unfinished = flight.tail == Tail::Open && !flight.buffers.marks.is_empty();
+    let unfinished = flight.unfinished();
     // What breaks after the last word takes nothing from a reply, as in its verdict.
     let broken = matches!(ending, Ending::Failed(..)) && flight.tail < Tail::Counted;
     (200..300).contains(&status) && !unfinished && !broken
@@ -301,13 +306,17 @@ async fn fly(
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_run::target::Dialect;
+
     use super::*;
+    use crate::dialect::Speaker;
 
     #[test]
     fn a_connection_cut_after_the_last_word_makes_no_slot_wait() {
         let wait_after = |tail: Tail| {
             let record = RequestRecord::begun(0, 0, Duration::ZERO, Duration::ZERO);
-            let mut flight = Flight::new(record, Buffers::default(), Instant::now());
+            let speaker = Speaker::new(Dialect::OpenaiChat, None);
+            let mut flight = Flight::new(record, Buffers::default(), Instant::now(), &speaker);
             flight.record.status = Some(200);
             flight.tail = tail;
             let cut = Ending::Failed(FailureClass::Body, "cut".to_owned());

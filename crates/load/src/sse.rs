@@ -56,13 +56,15 @@ pub(crate) enum Said<'a> {
     Nothing,
     /// Its data; several lines of it are joined by LF.
     Data(Cow<'a, [u8]>),
-    /// The value of an `error:` field, which llama.cpp used to send in place of data.
-    Error(&'a [u8]),
+    /// The data of an event named `error`, or the value of an `error:` field, which llama.cpp used to send in place of
+    /// data.
+    Error(Cow<'a, [u8]>),
 }
 
 /// Takes one event apart.
 pub(crate) fn said(event: &[u8]) -> Said<'_> {
     let mut data: Option<Cow<'_, [u8]>> = None;
+    let mut failed = false;
     let mut rest = event.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(event);
     while !rest.is_empty() {
         let end = memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
@@ -80,21 +82,38 @@ pub(crate) fn said(event: &[u8]) -> Said<'_> {
         } else if let Some(value) = field(line, b"error")
             && data.is_none()
         {
-            return Said::Error(value);
+            return Said::Error(Cow::Borrowed(value));
+        } else if field(line, b"event").is_some_and(|name| name.trim_ascii() == b"error") {
+            failed = true;
         }
     }
-    data.map_or(Said::Nothing, Said::Data)
+    match data {
+        None => Said::Nothing,
+        Some(data) if failed => Said::Error(data),
+        Some(data) => Said::Data(data),
+    }
+}
+
+/// The first line of data of an event, with whatever comes behind it.
+pub(crate) fn first_data(event: &[u8]) -> Option<&[u8]> {
+    let mut rest = event;
+    loop {
+        if let Some(data) = field(rest, b"data") {
+            return Some(data);
+        }
+        rest = rest.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(rest);
+        if let Some(data) = field(rest, b"data") {
+            return Some(data);
+        }
+        let end = memchr::memchr2(b'\n', b'\r', rest)?;
+        rest = rest.get(end + 1..)?;
+    }
 }
 
 /// The value of `line` when it is that field: one space after the colon is not part of it.
 fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let value = line.strip_prefix(name)?.strip_prefix(b":")?;
     Some(value.strip_prefix(b" ").unwrap_or(value))
-}
-
-/// Whether this data is the end marker of the OpenAI dialects.
-pub(crate) fn is_done(data: &[u8]) -> bool {
-    data.trim_ascii() == b"[DONE]"
 }
 
 #[cfg(test)]
@@ -119,7 +138,7 @@ mod tests {
         for end in ends {
             match said(&whole[start..end]) {
                 Said::Data(data) => found.push(data.into_owned()),
-                Said::Error(data) => found.push([b"error ", data].concat()),
+                Said::Error(data) => found.push([b"error ", &data[..]].concat()),
                 Said::Nothing => {}
             }
             start = end;
@@ -149,13 +168,36 @@ mod tests {
         assert_eq!(said(b"\xEF\xBB\xBFdata: x\n\n"), Said::Data(Cow::Borrowed(b"x")));
         assert_eq!(said(b"data\n\n"), Said::Nothing);
         assert_eq!(said(b"database: x\n\n"), Said::Nothing);
-        assert_eq!(said(b"error: {}\n\n"), Said::Error(b"{}"));
+        for event in [
+            &b"error: {}\n\n"[..],
+            b"event: error\ndata: {}\n\n",
+            b"data: {}\nevent:error\n\n",
+        ] {
+            assert_eq!(said(event), Said::Error(Cow::Borrowed(b"{}")));
+        }
     }
 
     #[test]
-    fn done_may_wear_white_space() {
-        assert!(is_done(b"[DONE]") && is_done(b" [DONE] "));
-        assert!(!is_done(b"\"[DONE]\"") && !is_done(b""));
+    fn the_first_data_is_found_behind_other_fields() {
+        for event in [
+            &b"data: x\n\n"[..],
+            b"data:x\n\n",
+            b"\n\ndata: x\n\n",
+            b"\xEF\xBB\xBFdata: x\n\n",
+            b": ping\r\nid: 7\r\nevent: y\r\ndata: x\n\n",
+        ] {
+            assert!(first_data(event).unwrap().starts_with(b"x"), "{event:?}");
+        }
+        for event in [
+            &b": ping\n\n"[..],
+            b":\n\n",
+            b"\n",
+            b"",
+            b"database: x\n\n",
+            b"data\n\n",
+        ] {
+            assert_eq!(first_data(event), None);
+        }
     }
 
     proptest! {
@@ -163,7 +205,7 @@ mod tests {
         fn no_partition_into_reads_changes_the_events(
             bytes in prop::collection::vec(prop::sample::select(b"\r\n:d a{}".to_vec()), 0..80),
             lines in prop::collection::vec(prop::sample::select(
-                vec!["data: {\"a\":1}", "data:[DONE]", ":", ": ping", "", "", "event: x", "data: \u{1F600}"]), 0..12),
+                vec!["data: {\"a\":1}", "data:[DONE]", ":", ": ping", "", "", "event: x", "data: \u{1F600}", "data: \u{2028}x\u{85}"]), 0..12),
             line_end in prop::sample::select(vec!["\n", "\r\n", "\r"]),
             cuts in prop::collection::vec(0_usize..400, 0..12),
         ) {

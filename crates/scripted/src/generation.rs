@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::connection::{Connection, Gone, LAST_CHUNK, page_head, push_chunk, stream_head};
 use crate::fault::{Fault, Page};
-use crate::openai::{Api, Asked, Counts, DONE, Events, STREAM_ERROR};
+use crate::openai::{Api, Asked, Counts, Events, STREAM_ERROR};
 use crate::script::Script;
 use crate::seen::{InFlight, Ledger};
 
@@ -75,11 +75,9 @@ impl Generation<'_> {
         let mut out = Vec::new();
         if streams {
             let cache = "cache-control: no-cache\r\n";
-            out.extend_from_slice(
-                stream_head("200 OK", "text/event-stream; charset=utf-8", cache).as_bytes(),
-            );
-            if let Some(role) = events.role() {
-                push_chunk(&mut out, role.as_bytes());
+            out.extend_from_slice(stream_head("200 OK", events.stream_type(), cache).as_bytes());
+            if let Some(role) = events.role(prompt) {
+                push_chunk(&mut out, &events.wire(&role));
             }
             if self.script.role_first {
                 connection.send(&out).await?;
@@ -96,7 +94,7 @@ impl Generation<'_> {
             connection.until_instant(due).await?;
             let to = self.chunk_end(sent, &events).min(output);
             if streams {
-                push_chunk(&mut out, events.tokens(sent, to, prompt).as_bytes());
+                push_chunk(&mut out, &events.wire(&events.tokens(sent, to, prompt)));
                 let now = Instant::now();
                 self.flight
                     .update(|served| served.tokens.extend((sent..to).map(|_| now)));
@@ -200,8 +198,8 @@ impl Generation<'_> {
 /// What follows the last token of a stream.
 fn end_stream(out: &mut Vec<u8>, events: &Events, course: &Course) -> After {
     match course.end {
-        End::Finish => push_chunk(out, events.finish(course.reason, course.counts).as_bytes()),
-        End::Error => push_chunk(out, format!("data: {STREAM_ERROR}\n\n{DONE}").as_bytes()),
+        End::Finish => push_chunk(out, &events.wire(&events.finish(course.reason, course.counts))),
+        End::Error => push_chunk(out, &events.error()),
         End::Truncated => {}
         End::Closed => return After::Close,
         End::Reset => return After::Reset,

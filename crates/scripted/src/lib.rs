@@ -43,6 +43,7 @@
 //! | `route` | from path, key and parameters to an answer |
 //! | `generation` | one completion, by the schedule |
 //! | `openai` | JSON in OpenAI's shapes |
+//! | `shapes` | the same in the shapes of other APIs |
 //! | `case` | byte streams read from a fixture file |
 //! | `certificate` | a throw-away certificate authority |
 
@@ -56,9 +57,11 @@ mod route;
 mod script;
 mod seen;
 mod server;
+mod shapes;
 
 pub use case::Cases;
 pub use fault::{Fault, Page, When};
 pub use script::{Overload, Script, Usage};
 pub use seen::{Seen, SeenRequest, Served};
 pub use server::{Scripted, closed_port};
+pub use shapes::Shape;

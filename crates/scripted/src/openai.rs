@@ -4,12 +4,15 @@ use serde_json::{Value, json};
 
 use crate::fault::Page;
 use crate::script::{Limits, Script, Usage};
+use crate::shapes::{self, Shape};
 
 /// Which generation route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Api {
     Chat,
     Completions,
+    /// A route of another shape; whether it streams, where the route says so.
+    Other(Option<bool>),
 }
 
 /// Token counts of one reply.
@@ -53,11 +56,19 @@ pub(crate) struct Asked {
 
 impl Asked {
     pub fn read(script: &Script, api: Api, body: &Value) -> Self {
+        let other;
+        let (body, api, stream) = match api {
+            Api::Other(stream) => {
+                other = plain(script.shape, body);
+                (&other, Api::Chat, stream)
+            }
+            api => (body, api, None),
+        };
         let number = |name: &str| body[name].as_u64().map(|n| u32::try_from(n).unwrap_or(u32::MAX));
         let flag = |value: &Value| value.as_bool().unwrap_or(false);
         let (prompt, prompt_tokens) = prompt(script, api, body);
         Self {
-            stream: flag(&body["stream"]),
+            stream: stream.unwrap_or_else(|| flag(&body["stream"])),
             include_usage: flag(&body["stream_options"]["include_usage"]),
             limits: Limits {
                 max_tokens: number("max_tokens").or_else(|| number("max_completion_tokens")),
@@ -70,12 +81,39 @@ impl Asked {
     }
 }
 
+/// The body of another shape as chat's.
+fn plain(shape: Shape, body: &Value) -> Value {
+    let mut body = body.clone();
+    let text = |value: &Value| json!([{"role": "user", "content": value}]);
+    let (messages, limit) = match shape {
+        Shape::Responses => {
+            let input = &body["input"];
+            let messages = if input.is_array() {
+                input.clone()
+            } else {
+                text(input)
+            };
+            (messages, "/max_output_tokens")
+        }
+        Shape::Tgi => (text(&body["inputs"]), "/parameters/max_new_tokens"),
+        Shape::Ollama => (body["messages"].clone(), "/options/num_predict"),
+        Shape::Messages | Shape::OpenAi | Shape::Sagemaker => (body["messages"].clone(), "/max_tokens"),
+    };
+    let limit = body.pointer(limit).cloned().unwrap_or_default();
+    if shape == Shape::Ollama && body.get("stream").is_none() {
+        body["stream"] = json!(true);
+    }
+    body["messages"] = messages;
+    body["max_tokens"] = limit;
+    body
+}
+
 /// The prompt as text and its length in tokens.
 fn prompt(script: &Script, api: Api, body: &Value) -> (String, u32) {
     let by_words =
         |text: &str| (text.split_whitespace().count() as f64 * script.tokens_per_word).round() as u32;
     match api {
-        Api::Chat => {
+        Api::Chat | Api::Other(_) => {
             let mut text = String::new();
             for message in body["messages"].as_array().into_iter().flatten() {
                 match &message["content"] {
@@ -112,6 +150,11 @@ fn prompt(script: &Script, api: Api, body: &Value) -> (String, u32) {
 #[derive(Debug)]
 pub(crate) struct Events {
     api: Api,
+    /// Whose events they are where they are not OpenAI's.
+    other: Option<Shape>,
+    /// How they go over the wire.
+    shape: Shape,
+    number: u64,
     /// `"id":...,"object":...,"created":...,"model":...` without braces.
     envelope: String,
     usage: Usage,
@@ -121,10 +164,19 @@ pub(crate) struct Events {
 
 impl Events {
     pub fn new(script: &Script, api: Api, asked: &Asked, number: u64, model: &str) -> Self {
+        let shape = match api {
+            Api::Other(_) => script.shape,
+            Api::Chat | Api::Completions => Shape::OpenAi,
+        };
+        let other = (!matches!(shape, Shape::OpenAi | Shape::Sagemaker)).then_some(shape);
+        let api = match api {
+            Api::Other(_) => Api::Chat,
+            api => api,
+        };
         let object = match (api, asked.stream) {
             (Api::Chat, true) => "chat.completion.chunk",
             (Api::Chat, false) => "chat.completion",
-            (Api::Completions, _) => "text_completion",
+            (_, _) => "text_completion",
         };
         let envelope = format!(
             r#""id":"scripted-{number}","object":"{object}","created":1,"model":{}"#,
@@ -132,6 +184,9 @@ impl Events {
         );
         Self {
             api,
+            other,
+            shape,
+            number,
             envelope,
             usage: script.usage,
             include_usage: asked.include_usage,
@@ -149,7 +204,10 @@ impl Events {
     }
 
     /// The role-only chunk that chat begins with.
-    pub fn role(&self) -> Option<String> {
+    pub fn role(&self, prompt: u32) -> Option<String> {
+        if let Some(shape) = self.other {
+            return shapes::begin(shape, prompt);
+        }
         let choice = r#"{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}"#;
         (self.api == Api::Chat).then(|| self.event(choice, None))
     }
@@ -157,8 +215,11 @@ impl Events {
     /// A chunk with tokens `from..to`; tokens of both channels never share one.
     pub fn tokens(&self, from: u32, to: u32, prompt: u32) -> String {
         let text = text(from, to);
+        if let Some(shape) = self.other {
+            return shapes::tokens(shape, &text, to);
+        }
         let choice = match self.api {
-            Api::Chat => {
+            Api::Chat | Api::Other(_) => {
                 let channel = if from < self.reasoning_tokens {
                     "reasoning_content"
                 } else {
@@ -174,8 +235,11 @@ impl Events {
 
     /// Everything after the last token: finish chunk, usage, `[DONE]`.
     pub fn finish(&self, reason: &str, counts: Counts) -> String {
+        if let Some(shape) = self.other {
+            return shapes::finish(shape, reason, counts);
+        }
         let content = match self.api {
-            Api::Chat => r#""delta":{}"#,
+            Api::Chat | Api::Other(_) => r#""delta":{}"#,
             Api::Completions => r#""text":"""#,
         };
         let choice = format!(r#"{{"index":0,{content},"finish_reason":"{reason}"}}"#);
@@ -188,11 +252,32 @@ impl Events {
         events
     }
 
+    /// The content type of a stream.
+    pub fn stream_type(&self) -> &'static str {
+        shapes::stream_type(self.shape)
+    }
+
+    /// A piece of a stream as it goes over the wire.
+    pub fn wire(&self, text: &str) -> Vec<u8> {
+        shapes::wire(self.shape, text, self.number)
+    }
+
+    /// An error in the middle of a stream.
+    pub fn error(&self) -> Vec<u8> {
+        match self.shape {
+            Shape::OpenAi => format!("data: {STREAM_ERROR}\n\n{DONE}").into_bytes(),
+            shape => shapes::error(shape),
+        }
+    }
+
     /// The body of a reply without streaming.
     pub fn body(&self, reason: &str, counts: Counts) -> String {
+        if let Some(shape) = self.other {
+            return shapes::whole(shape, reason, counts, &text(0, counts.output));
+        }
         let text = |from, to| Value::String(text(from, to));
         let choice = match self.api {
-            Api::Chat => {
+            Api::Chat | Api::Other(_) => {
                 let reasoning = self.reasoning_tokens.min(counts.output);
                 let mut message = json!({"role": "assistant", "content": text(reasoning, counts.output)});
                 if reasoning > 0 {

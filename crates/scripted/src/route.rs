@@ -13,6 +13,7 @@ use crate::generation::{After, Generation};
 use crate::openai::{self, Api, Asked};
 use crate::script::{Overload, Script};
 use crate::seen::{Ledger, SeenRequest};
+use crate::shapes::{self, Shape};
 
 /// How long a refusal for lack of capacity takes.
 const REFUSAL: Duration = Duration::from_millis(2);
@@ -33,9 +34,10 @@ impl House {
         let path = request.path.split('?').next().unwrap_or_default();
         let local = path.strip_prefix(script.prefix.as_str());
         let api = match local {
-            Some("/v1/chat/completions") => Some(Api::Chat),
-            Some("/v1/completions") => Some(Api::Completions),
-            _ => None,
+            Some("/v1/chat/completions") if script.shape == Shape::OpenAi => Some(Api::Chat),
+            Some("/v1/completions") if script.shape == Shape::OpenAi => Some(Api::Completions),
+            Some(local) => shapes::route(script.shape, local).map(Api::Other),
+            None => None,
         };
         let (case, case_route) = path.trim_start_matches('/').split_once('/').unwrap_or((path, ""));
         let case = script.cases.get(case);
@@ -75,6 +77,16 @@ impl House {
             let page = openai::error(401, "invalid_request_error", None, "Incorrect API key provided");
             return self.page(connection, &page).await;
         }
+        let signed = request
+            .header("authorization")
+            .is_some_and(|value| value.starts_with("AWS4-HMAC-SHA256 "));
+        if script.shape == Shape::Sagemaker && !signed {
+            let page = Page::json(403, r#"{"message":"Missing Authentication Token"}"#);
+            return self.page(connection, &page).await;
+        }
+        if let Some(page) = shapes::about(script, local) {
+            return self.page(connection, &page).await;
+        }
         if let Some((_, page)) = script.routes.iter().find(|(route, _)| route == local) {
             return self.page(connection, page).await;
         }
@@ -90,7 +102,11 @@ impl House {
                 )
                 .await
             }
-            None if local == "/v1/models" => self.page(connection, &openai::models(&script.models)).await,
+            None if local == "/v1/models"
+                && matches!(script.shape, Shape::OpenAi | Shape::Responses | Shape::Messages) =>
+            {
+                self.page(connection, &openai::models(&script.models)).await
+            }
             None => self.page(connection, &not_found(path)).await,
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::case::Cases;
 use crate::fault::{Fault, Page, When};
+use crate::shapes::Shape;
 
 /// A duration that may depend on the number of requests in flight.
 pub(crate) type Pace = Arc<dyn Fn(usize) -> Duration + Send + Sync>;
@@ -48,6 +49,7 @@ pub enum Overload {
 #[derive(Clone)]
 pub struct Script {
     pub(crate) models: Vec<String>,
+    pub(crate) shape: Shape,
     pub(crate) prefix: String,
     pub(crate) missing_routes: Vec<String>,
     pub(crate) routes: Vec<(String, Page)>,
@@ -80,6 +82,7 @@ impl Default for Script {
         let at_once: Pace = Arc::new(|_| Duration::ZERO);
         Self {
             models: vec!["m".to_owned()],
+            shape: Shape::default(),
             prefix: String::new(),
             missing_routes: Vec::new(),
             routes: Vec::new(),
@@ -204,6 +207,13 @@ impl Script {
     #[must_use]
     pub fn role_first(mut self, at_once: bool) -> Self {
         self.role_first = at_once;
+        self
+    }
+
+    /// Whose API the server has, in place of OpenAI's. In that of Text Generation Inference a reply's end has no text.
+    #[must_use]
+    pub fn shape(mut self, shape: Shape) -> Self {
+        self.shape = shape;
         self
     }
 

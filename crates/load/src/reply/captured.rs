@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 
 use plimsoll_run::request::{FailureClass, RequestRecord};
 
+use plimsoll_run::target::{CustomDialect, Dialect};
+
 use super::read;
+use crate::dialect::Speaker;
 use crate::flight::{Buffers, Ending, Flight};
 use crate::secret::Redactor;
 
@@ -16,6 +19,8 @@ struct Captured {
     status: u16,
     content_type: String,
     body: Vec<u8>,
+    /// Who reads it.
+    speaker: Speaker,
     /// One more header.
     extra: Option<(&'static str, &'static str)>,
 }
@@ -42,7 +47,36 @@ fn captured(name: &str) -> Captured {
         status: status[..3].parse().unwrap(),
         content_type,
         body: body.as_bytes().to_vec(),
+        speaker: speaker(name),
         extra: None,
+    }
+}
+
+/// Who speaks the dialect of this file.
+fn speaker(name: &str) -> Speaker {
+    if name.contains("messages") {
+        Speaker::new(Dialect::AnthropicMessages, None)
+    } else if name.contains("responses") {
+        Speaker::new(Dialect::OpenaiResponses, None)
+    } else if name.contains("native-completion") {
+        Speaker::new(Dialect::Custom, Some(&llama_cpp_native()))
+    } else {
+        chat()
+    }
+}
+
+fn chat() -> Speaker {
+    Speaker::new(Dialect::OpenaiChat, None)
+}
+
+/// llama.cpp's own `/completion`, as a user would describe it.
+fn llama_cpp_native() -> CustomDialect {
+    CustomDialect {
+        text: "/content".to_owned(),
+        input_tokens: Some("/tokens_evaluated".to_owned()),
+        output_tokens: Some("/tokens_predicted".to_owned()),
+        finish: Some("/stop_type".to_owned()),
+        ..CustomDialect::default()
     }
 }
 
@@ -50,7 +84,7 @@ fn captured(name: &str) -> Captured {
 fn replay(captured: &Captured, pieces: &[&[u8]]) -> (RequestRecord, Vec<Duration>) {
     let origin = Instant::now();
     let record = RequestRecord::begun(0, 0, Duration::ZERO, Duration::ZERO);
-    let mut flight = Flight::new(record, Buffers::default(), origin);
+    let mut flight = Flight::new(record, Buffers::default(), origin, &captured.speaker);
     let (head, ()) = http::Response::builder()
         .status(captured.status)
         .header("content-type", &captured.content_type)
@@ -100,7 +134,7 @@ struct Truth {
 }
 
 #[rustfmt::skip]
-const STREAMS: [Truth; 23] = [
+const STREAMS: [Truth; 36] = [
     Truth { file: "vllm/chat-stream-include_usage.sse", chunks: 6, first: 2, answer: Some(2), usage: Some((37, 6, None)), finish: Some("length") },
     Truth { file: "vllm/chat-stream-continuous_usage.sse", chunks: 6, first: 2, answer: Some(2), usage: Some((37, 6, None)), finish: Some("length") },
     Truth { file: "vllm/chat-stream-ignore_eos.sse", chunks: 40, first: 2, answer: Some(2), usage: Some((37, 40, None)), finish: Some("length") },
@@ -113,6 +147,20 @@ const STREAMS: [Truth; 23] = [
     Truth { file: "vllm/completions-prefix-hit.sse", chunks: 2, first: 1, answer: Some(1), usage: Some((200, 2, Some(192))), finish: Some("length") },
     Truth { file: "vllm/completions-stream.sse", chunks: 6, first: 1, answer: Some(1), usage: Some((4, 6, None)), finish: Some("length") },
     Truth { file: "vllm/completions-stream_interval4.sse", chunks: 4, first: 1, answer: Some(1), usage: Some((2, 12, Some(0))), finish: Some("length") },
+    Truth { file: "vllm/chat-stream-logprobs.sse", chunks: 6, first: 2, answer: Some(2), usage: Some((37, 6, None)), finish: Some("length") },
+    Truth { file: "vllm/chat-stream-n2.sse", chunks: 10, first: 3, answer: Some(3), usage: Some((32, 10, None)), finish: Some("length") },
+    Truth { file: "vllm/chat-stream-return_token_ids.sse", chunks: 6, first: 2, answer: Some(2), usage: Some((37, 6, None)), finish: Some("length") },
+    Truth { file: "vllm/chat-stream-tools-auto-no-call.sse", chunks: 60, first: 2, answer: None, usage: None, finish: Some("length") },
+    Truth { file: "vllm/completions-batch2-stream.sse", chunks: 6, first: 1, answer: Some(1), usage: Some((6, 6, None)), finish: Some("length") },
+    Truth { file: "vllm/invocations-chat-stream.sse", chunks: 6, first: 2, answer: Some(2), usage: Some((37, 6, None)), finish: Some("length") },
+    Truth { file: "vllm/messages-stream.sse", chunks: 6, first: 3, answer: Some(3), usage: Some((31, 6, None)), finish: Some("max_tokens") },
+    Truth { file: "vllm/responses-stream.sse", chunks: 6, first: 5, answer: Some(5), usage: Some((31, 6, Some(0))), finish: Some("max_output_tokens") },
+    Truth { file: "llama-cpp/chat-stream-logprobs-return_tokens.sse", chunks: 6, first: 2, answer: Some(2), usage: None, finish: Some("length") },
+    // Each alternative has a usage chunk of its own: 5 and 5.
+    Truth { file: "llama-cpp/chat-stream-n2.sse", chunks: 10, first: 2, answer: Some(2), usage: Some((37, 10, Some(36))), finish: Some("length") },
+    Truth { file: "llama-cpp/messages-stream.sse", chunks: 6, first: 3, answer: Some(3), usage: Some((31, 6, Some(30))), finish: Some("max_tokens") },
+    Truth { file: "llama-cpp/responses-stream.sse", chunks: 6, first: 5, answer: Some(5), usage: Some((31, 6, Some(24))), finish: Some("completed") },
+    Truth { file: "llama-cpp/native-completion-stream.sse", chunks: 5, first: 3, answer: Some(3), usage: Some((4, 5, None)), finish: Some("limit") },
     Truth { file: "llama-cpp/chat-stream-ignore_eos.sse", chunks: 30, first: 2, answer: Some(2), usage: Some((37, 30, Some(36))), finish: Some("length") },
     Truth { file: "llama-cpp/chat-stream-include_usage.sse", chunks: 6, first: 2, answer: Some(2), usage: Some((37, 6, Some(36))), finish: Some("length") },
     Truth { file: "llama-cpp/chat-stream-plain.sse", chunks: 6, first: 2, answer: Some(2), usage: None, finish: Some("length") },
@@ -160,7 +208,11 @@ fn streams_of_real_engines_are_read_as_they_are() {
 fn no_cut_of_a_stream_into_two_reads_changes_what_it_says() {
     for file in [
         "vllm/chat-stream-include_usage.sse",
+        "vllm/responses-stream.sse",
+        "llama-cpp/chat-stream-n2.sse",
         "llama-cpp/completions-stream.sse",
+        "llama-cpp/messages-stream.sse",
+        "llama-cpp/native-completion-stream.sse",
         "transformers/completions-stream.sse",
     ] {
         let captured = captured(file);
@@ -205,12 +257,32 @@ fn an_engine_that_dies_in_mid_stream_is_a_failure_in_the_stream() {
 }
 
 #[test]
+fn a_refusal_inside_a_200_stream_is_a_failure_though_the_status_is_good() {
+    // The socket's bytes, chunk lengths and all.
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures/captured/vllm/error-503-inband-after-200.raw");
+    let raw = std::fs::read_to_string(path).unwrap();
+    let body: String = raw
+        .lines()
+        .filter(|line| line.starts_with("data: "))
+        .map(|line| format!("{line}\n\n"))
+        .collect();
+    let (record, chunks) = stream(&body);
+    let failure = record.failure.unwrap();
+    assert_eq!(failure.class, FailureClass::InStreamError);
+    assert!(failure.message.contains("currently busy"), "{}", failure.message);
+    assert!(failure.message.ends_with("(code 503)"), "{}", failure.message);
+    assert_eq!((record.status, chunks.len()), (Some(200), 0));
+}
+
+#[test]
 fn another_dialect_is_not_taken_for_an_empty_reply() {
     for file in [
         "vllm/responses-stream.sse",
         "llama-cpp/native-completion-stream.sse",
     ] {
-        let captured = captured(file);
+        let mut captured = captured(file);
+        captured.speaker = chat();
         let (record, _) = replay(&captured, &events(&captured.body));
         assert_eq!(record.failure.unwrap().class, FailureClass::Malformed, "{file}");
     }
@@ -223,7 +295,12 @@ fn replies_that_are_not_streamed_have_counts_and_an_end() {
         ("vllm/chat-nonstream-toolcall.json", (37, 70), "tool_calls"),
         ("vllm/completions-tokenids-nonstream.json", (6, 6), "length"),
         ("llama-cpp/chat-nonstream.json", (37, 6), "length"),
+        ("vllm/chat-nonstream-per_request_metrics.json", (37, 8), "stop"),
+        ("vllm/invocations-completions.json", (2, 4), "length"),
         ("llama-cpp/completions-tokenids.json", (4, 4), "length"),
+        ("llama-cpp/chat-nonstream-toolcall.json", (37, 60), "length"),
+        ("llama-cpp/model-not-checked.json", (37, 2), "length"),
+        ("llama-cpp/native-completion.json", (4, 5), "limit"),
     ] {
         let captured = captured(file);
         let (record, chunks) = replay(&captured, &[&captured.body]);
@@ -263,6 +340,16 @@ fn refusals_keep_their_class_and_message() {
             "max_model_len=2048",
         ),
         (
+            "vllm/error-context-too-long.json",
+            FailureClass::HttpStatus,
+            "maximum context length is 2048",
+        ),
+        (
+            "llama-cpp/error-context-too-long.json",
+            FailureClass::HttpStatus,
+            "exceeds the available context size (2048 tokens)",
+        ),
+        (
             "llama-cpp/error-bad-request.json",
             FailureClass::HttpStatus,
             "Expected 'messages' to be an array",
@@ -286,6 +373,7 @@ fn stream(body: &str) -> (RequestRecord, Vec<Duration>) {
         status: 200,
         content_type: "text/event-stream".to_owned(),
         body: body.as_bytes().to_vec(),
+        speaker: chat(),
         extra: None,
     };
     replay(&captured, &events(&captured.body))
@@ -314,6 +402,7 @@ fn half_a_character_is_a_token_and_a_compressed_reply_says_so() {
         body: b"data: {\"choices\":[{\"delta\":{\"content\":\"\xF0\x9F\"},\"finish_reason\":\"stop\"}]}\n\n\
             data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n"
             .to_vec(),
+        speaker: chat(),
         extra: None,
     };
     let (record, chunks) = replay(&captured, &events(&captured.body));

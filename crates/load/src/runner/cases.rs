@@ -26,7 +26,12 @@ fn workload() -> Workload {
 fn first(ready: &Prepared, server: &Scripted, case: &str) -> (RequestRecord, Vec<u32>) {
     let mut ready = ready.clone();
     // Preparation refuses most of these endpoints, so it was done against the one that is well.
-    ready.line.endpoint = resolve(&format!("{}/{case}", server.url()), None, None).unwrap();
+    ready.line.endpoint = resolve(
+        &format!("{}/{case}/v1/chat/completions", server.url()),
+        None,
+        None,
+    )
+    .unwrap();
     let rung = Rung {
         level: 1,
         order: 1,

@@ -121,7 +121,12 @@ async fn one(crew: Rc<Crew>, bounds: Arc<Bounds>, places: Rc<RefCell<Places>>, a
     crew.board.took_off(arrival.number, record.sent);
     let mut airborne = Airborne {
         crew: &crew,
-        flight: Some(Flight::new(record, buffers, crew.origin)),
+        flight: Some(Flight::new(
+            record,
+            buffers,
+            crew.origin,
+            &crew.orders.line.speaker,
+        )),
         slot: arrival.number,
     };
     let turn = match &bounds.turns {
