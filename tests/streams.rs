@@ -72,15 +72,21 @@ fn reads(truth: &Truth) {
     }
 }
 
-/// A stream that is no reply: the sweep ends before any load with its class and message.
+/// A stream that is no reply: every request fails in that class, and nothing of it enters a latency.
 fn fails(name: &str, class: &str, said: &str) {
     let finished = sweep(name).expect_code(5);
-    assert_eq!(finished.stdout, "", "{name}");
-    assert!(
-        finished.stderr.contains(class),
-        "{name}, not {class}: {}",
-        finished.stderr
+    let run = finished.json();
+    let rung = &run["rungs"][0];
+    assert_eq!(number(rung, "/concurrency"), 4.0, "{name}");
+    assert_eq!(number(rung, "/requests/ok"), 0.0, "{name}: {rung:#}");
+    let failed = number(rung, "/requests/failed");
+    assert!(failed >= 4.0, "{name}: {rung:#}");
+    assert_eq!(
+        number(rung, &format!("/requests/by_class/{class}")),
+        failed,
+        "{name}: {rung:#}"
     );
+    assert!(rung["latency"]["ttft_ms"]["p50"].is_null(), "{name}: {rung:#}");
     assert!(finished.stderr.contains(said), "{name}: {}", finished.stderr);
 }
 
@@ -122,9 +128,7 @@ fn case_12_a_clean_end_without_finish_reason_is_a_truncated_stream() {
 
 #[test]
 fn case_13_a_reply_of_no_token_is_a_failure() {
-    let finished = sweep("empty_200").expect_code(5);
-    let said = format!("{}{}", finished.stdout, finished.stderr);
-    assert!(said.contains("empty-response"), "{said}");
+    fails("empty_200", "empty-response", "no token");
 }
 
 /// Case 3: four tokens an event, 14 ms apart.

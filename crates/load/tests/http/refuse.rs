@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use plimsoll_load::{PrepareError, Secret};
+use plimsoll_run::request::FailureClass;
 use plimsoll_scripted::{Fault, Page, Script, When, closed_port};
 
-use crate::harness::{at, refusal, server};
+use crate::harness::{at, measure, ms, prepared, refusal, rung, server, workload};
 
 #[test]
 fn a_closed_port() {
@@ -137,9 +138,6 @@ fn a_server_that_takes_connections_and_never_answers() {
 fn a_server_that_fails_every_request() {
     for (fault, said) in [
         (Fault::Status(500), "500"),
-        (Fault::StreamError { after_tokens: 0 }, "in-stream-error"),
-        (Fault::Empty, "empty-response"),
-        (Fault::Truncated { after_tokens: 1 }, "truncated-stream"),
         (Fault::Page(Page::new(200, "text/plain", "hello")), "malformed"),
     ] {
         let server = server(Script::default().fault(When::Every(1), fault));
@@ -147,5 +145,30 @@ fn a_server_that_fails_every_request() {
         let error = refusal(&at(server.url())).to_string();
         assert!(error.contains(said), "{error}");
         assert!(began.elapsed() < Duration::from_secs(10));
+    }
+}
+
+/// An endpoint may fail requests inside their replies now and then: that is measured, not refused.
+#[test]
+fn a_server_that_fails_every_request_inside_its_reply_is_measured() {
+    for (fault, class) in [
+        (
+            Fault::StreamError { after_tokens: 0 },
+            FailureClass::InStreamError,
+        ),
+        (Fault::Empty, FailureClass::EmptyResponse),
+        (
+            Fault::Truncated { after_tokens: 1 },
+            FailureClass::TruncatedStream,
+        ),
+    ] {
+        let server = server(Script::default().fault(When::Every(1), fault));
+        let workload = workload(16, 4);
+        let prepared = prepared(&at(server.url()), &workload);
+        let evidence = measure(prepared, &workload, &rung(2, 1, ms(100), ms(300)));
+        assert!(!evidence.requests.is_empty());
+        for record in &evidence.requests {
+            assert_eq!(record.failure.as_ref().map(|failure| failure.class), Some(class));
+        }
     }
 }
