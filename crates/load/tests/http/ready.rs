@@ -3,9 +3,15 @@
 use plimsoll_load::Secret;
 use plimsoll_run::target::Dialect;
 use plimsoll_run::workload::Workload;
-use plimsoll_scripted::{Fault, Page, Script, Usage, When};
+use plimsoll_scripted::{Fault, Page, Script, Seen, Usage, When};
 
 use crate::harness::{at, measure, ms, prepared, rung, server, workload};
+
+/// The body of the last request that had one: pages about the server are asked for as well.
+fn last_body(seen: &Seen) -> &serde_json::Value {
+    let posts = seen.last.iter().filter(|request| request.method == "POST");
+    &posts.last().unwrap().body
+}
 
 #[test]
 fn one_model_is_found_and_every_spelling_leads_to_one_url() {
@@ -36,7 +42,7 @@ fn without_a_list_of_models_none_is_named() {
     assert_eq!(found.target.model, None);
     assert!(found.notes[0].contains("404"), "{:?}", found.notes);
     let seen = server.seen();
-    let body = &seen.last.last().unwrap().body;
+    let body = last_body(&seen);
     assert_eq!(body.get("model"), None);
 }
 
@@ -63,7 +69,7 @@ fn a_server_that_only_takes_max_completion_tokens_gets_it() {
         found.notes
     );
     let seen = server.seen();
-    let body = &seen.last.last().unwrap().body;
+    let body = last_body(&seen);
     assert_eq!(body["max_completion_tokens"], 4);
     assert_eq!(body.get("max_tokens"), None);
 }
@@ -76,7 +82,7 @@ fn a_field_dropped_by_guess_comes_back_when_it_was_innocent() {
     let found = prepared(&at(server.url()), &workload(16, 4));
     assert!(found.notes[0].contains("`ignore_eos`"), "{:?}", found.notes);
     assert!(!found.notes[0].contains("`min_tokens`"), "{:?}", found.notes);
-    assert_eq!(server.seen().last.last().unwrap().body["min_tokens"], 4);
+    assert_eq!(last_body(&server.seen())["min_tokens"], 4);
 }
 
 #[test]
