@@ -9,8 +9,8 @@ use crate::harness::{at, measure, ms, prepared, rung, server, workload};
 
 /// The body of the last request that had one: pages about the server are asked for as well.
 fn last_body(seen: &Seen) -> &serde_json::Value {
-    let posts = seen.last.iter().filter(|request| request.method == "POST");
-    &posts.last().unwrap().body
+    let post = seen.last.iter().rfind(|request| request.method == "POST");
+    &post.unwrap().body
 }
 
 #[test]
