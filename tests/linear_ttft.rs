@@ -1,8 +1,6 @@
 //! A limit between the rungs, over real HTTP: TTFT is 50 ms up to 10 users and 12.5 ms more for each user beyond, so a limit of
 //! 500 ms is reached at 46. (A quarter of the times of the case as reported: 200 ms, 50 ms and 2 s.)
 
-#![expect(clippy::unwrap_used, reason = "a test fails where its helpers do")]
-
 mod harness;
 
 use std::time::Duration;
