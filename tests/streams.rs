@@ -128,7 +128,7 @@ fn case_12_a_clean_end_without_finish_reason_is_a_truncated_stream() {
 
 #[test]
 fn case_13_a_reply_of_no_token_is_a_failure() {
-    fails("empty_200", "empty-response", "no token");
+    fails("empty_200", "empty-response", "100 % errors");
 }
 
 /// Case 3: four tokens an event, 14 ms apart.
