@@ -277,6 +277,9 @@ pub struct ResumeArguments {
     /// Credentials and trust, as the run had them.
     #[command(flatten)]
     pub access: AccessArguments,
+    /// Where the server's own metrics are, as the run had it [default: /metrics beside the endpoint]
+    #[arg(long, value_name = "URL", help_heading = "Target")]
+    pub metrics_url: Option<String>,
     /// What to ask of it, instead of what the run asked.
     #[command(flatten)]
     pub question: QuestionArguments,

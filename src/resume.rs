@@ -85,6 +85,7 @@ fn subject(run: &Run, arguments: &ResumeArguments) -> anyhow::Result<Subject> {
         url: run.target.url.clone(),
         dialect: Some(run.target.dialect),
         model: run.target.model.clone(),
+        metrics_url: arguments.metrics_url.clone(),
         ..access.options()
     })))
 }

@@ -26,6 +26,8 @@ use crate::options::TargetOptions;
 const EVERY: Duration = Duration::from_secs(1);
 /// A page that takes longer is not waited for.
 const FETCH: Duration = Duration::from_secs(2);
+/// Neither the search for the metrics nor the question about the configuration may hold up the start for longer.
+const START: Duration = Duration::from_secs(1);
 /// After so many failures in a row there is nobody to ask.
 const PATIENCE: u32 = 5;
 /// How long the end of a rung waits for the last reading.
@@ -67,6 +69,8 @@ pub(crate) struct Told {
 /// Asks the server about itself. `known` is the engine as far as the list of models told, `settings` what that list told of the
 /// model.
 ///
+/// Takes at most a second for the metrics and another for the configuration.
+///
 /// # Errors
 /// Only for a `--metrics-url` that is no URL or whose host is not known.
 pub(crate) async fn ask_about(
@@ -80,32 +84,27 @@ pub(crate) async fn ask_about(
         settings,
         ..Told::default()
     };
-    let mut page = None;
-    for source in sources(options, asker.line)? {
-        let mut own = Asker::new(&source.line);
-        page = source.page(&mut own).await;
-        if let Some(reading) = page.as_deref().and_then(Reading::parse) {
-            told.metrics = Some(source.clone());
-            let engine = told.engine.get_or_insert(Engine {
-                name: None,
-                version: None,
-            });
-            engine
-                .name
-                .get_or_insert_with(|| reading.engine.name().to_owned());
-            break;
-        }
-    }
-    if let (None, Some(url)) = (&told.metrics, &options.metrics_url) {
+    let sources = sources(options, asker.line)?;
+    let found = tokio::time::timeout(START, find(&sources)).await;
+    if let Ok(Some((source, page, reading))) = found {
+        told.metrics = Some(source.clone());
+        let engine = told.engine.get_or_insert(Engine {
+            name: None,
+            version: None,
+        });
+        engine
+            .name
+            .get_or_insert_with(|| reading.engine.name().to_owned());
+        merge(&mut told.settings, configuration::of_metrics(&page));
+    } else if let Some(url) = &options.metrics_url {
         told.notes.push(format!(
-            "{} gives no metrics of vLLM, SGLang, TGI or llama.cpp: the server's own side is not measured",
+            "{} gives no metrics of vLLM, SGLang, TGI or llama.cpp now; each rung asks again",
             shown(url)
         ));
+        told.metrics = sources.into_iter().next();
     }
-    if let Some(page) = &page {
-        merge(&mut told.settings, configuration::of_metrics(page));
-    }
-    describe(asker, &mut told).await;
+    // What it does not tell in time stays unknown.
+    let _ = tokio::time::timeout(START, describe(asker, &mut told)).await;
     for (name, value) in &options.serving {
         match told.settings.get(name) {
             Some(says) if says != value && value != HIDDEN => told.notes.push(format!(
@@ -117,6 +116,17 @@ pub(crate) async fn ask_about(
         }
     }
     Ok(told)
+}
+
+/// The first source that has metrics of an engine, with the page and what it says.
+async fn find(sources: &[MetricsSource]) -> Option<(&MetricsSource, String, Reading)> {
+    for source in sources {
+        let page = source.page(&mut Asker::new(&source.line)).await;
+        if let Some((page, reading)) = page.and_then(|page| Reading::parse(&page).map(|read| (page, read))) {
+            return Some((source, page, reading));
+        }
+    }
+    None
 }
 
 /// What is known first stays.
@@ -193,7 +203,7 @@ fn sources(options: &TargetOptions, line: &Line) -> Result<Vec<MetricsSource>, P
             http2: false,
             ..options.clone()
         };
-        Line::new(&stranger, FETCH)?
+        Line::new(&stranger, START)?
     };
     // `resolve` has let only URLs through.
     let target = Url::parse(given.trim()).map_or_else(

@@ -293,19 +293,19 @@ fn lengths(evidence: &Evidence, workload: &Workload, ok: &[usize]) -> Lengths {
     lengths
 }
 
-/// The server's own metrics; its prefix cache hit rate from the replies where the metrics have none.
+/// The server's own metrics, and the prefix cache hit rate by the usage in its replies, which stands in where the metrics have
+/// none.
 fn server(evidence: &Evidence, ok: &[usize]) -> ServerSide {
     let mut server = evidence.server;
-    if server.prefix_cache_hit_rate.is_none() {
-        let (mut cached, mut prompts) = (0.0, 0.0);
-        for at in ok {
-            let record = &evidence.requests[*at];
-            if let (Some(hit), Some(input)) = (record.cached_tokens, record.input_tokens) {
-                cached += f64::from(hit);
-                prompts += f64::from(input);
-            }
+    let (mut cached, mut prompts) = (0.0, 0.0);
+    for at in ok {
+        let record = &evidence.requests[*at];
+        if let (Some(hit), Some(input)) = (record.cached_tokens, record.input_tokens) {
+            cached += f64::from(hit);
+            prompts += f64::from(input);
         }
-        server.prefix_cache_hit_rate = (prompts > 0.0).then(|| cached / prompts);
     }
+    server.usage_cached_share = (prompts > 0.0).then(|| cached / prompts);
+    server.prefix_cache_hit_rate = server.prefix_cache_hit_rate.or(server.usage_cached_share);
     server
 }

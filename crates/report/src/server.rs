@@ -50,6 +50,9 @@ pub(crate) fn columns(run: &Run) -> Vec<Column> {
         column("prefix", "cache hits", &|rung| {
             figures::percent(rung.server.prefix_cache_hit_rate)
         }),
+        column("cached", "by usage", &|rung| {
+            figures::percent(rung.server.usage_cached_share)
+        }),
         column("preemptions", "", &|rung| {
             rung.server
                 .preemptions

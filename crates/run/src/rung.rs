@@ -229,6 +229,10 @@ pub struct TermOutcome {
 pub struct ServerSide {
     /// Share of prompt tokens found in a prefix cache, a fraction.
     pub prefix_cache_hit_rate: Option<f64>,
+    /// The same by the usage in the replies (`cached_tokens`), over the successes sent in the window; these requests only, where the
+    /// metrics count those of every client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage_cached_share: Option<f64>,
     /// Largest share of KV blocks in use, a fraction.
     pub kv_cache_usage_max: Option<f64>,
     /// Most requests running at once.

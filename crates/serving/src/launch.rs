@@ -105,6 +105,13 @@ fn of_variables(variables: impl Iterator<Item = (String, String)>) -> Settings {
             let name = flag.to_ascii_lowercase();
             let value = if text.is_empty() {
                 true.into()
+            } else if let Ok(Value::Array(items)) = serde_json::from_str(&text) {
+                // One word each on the command line, and none of an empty list.
+                match <[Value; 1]>::try_from(items) {
+                    Ok([only]) => only,
+                    Err(items) if items.is_empty() => continue,
+                    Err(items) => Value::Array(items),
+                }
             } else {
                 plain(&text)
             };
@@ -239,6 +246,13 @@ mod tests {
         for text in [environment, command, module, object] {
             assert_eq!(json_of(text), wanted, "{text}");
         }
+    }
+
+    #[test]
+    fn lists_in_a_containers_environment_are_words_of_the_command() {
+        let environment = "SM_VLLM_SERVED_MODEL_NAME=[\"a\", \"b\"]\nSM_VLLM_LORA_MODULES=[]\nSM_VLLM_MIDDLEWARE=[\"m\"]\nSM_VLLM_MODEL=x";
+        let command = "vllm serve x --served-model-name a b --middleware m";
+        assert_eq!(json_of(environment), json_of(command));
     }
 
     #[test]

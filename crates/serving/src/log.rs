@@ -12,6 +12,9 @@ use plimsoll_run::rung::{ServerSample, ServerSide};
 use crate::engine::Quantity;
 use crate::reading::{Reading, Series, prefix};
 
+/// A reading further from an end of the window than this, or than a tenth of the window, tells of other requests than the window's.
+const NEAR: Duration = Duration::from_secs(2);
+
 /// A server restarts once in a rung, perhaps twice. Counters that fall more often are those of several servers in turn.
 const MOST_RESTARTS: usize = 2;
 
@@ -83,6 +86,7 @@ impl ServerLog {
             prefix_cache_hit_rate: counted.or_else(|| {
                 mean(&each(&|reading| reading.max(Quantity::HitRate))).filter(|_| hits.is_none())
             }),
+            usage_cached_share: None,
             kv_cache_usage_max: largest(&each(&|reading| reading.max(Quantity::KvUsage))),
             running_max: largest(&running).map(|most| most as u32),
             waiting_max: largest(&waiting).map(|most| most as u32),
@@ -122,10 +126,15 @@ impl ServerLog {
             .collect()
     }
 
-    /// The readings nearest to the window's two ends.
+    /// The readings nearest to the window's two ends; `None` where one end has none near.
     fn span(&self, window: Window) -> Option<(usize, usize)> {
-        let nearest =
-            |time: Duration| (0..self.readings.len()).min_by_key(|at| self.readings[*at].0.abs_diff(time));
+        let reach = NEAR.max(window.length() / 10);
+        let nearest = |time: Duration| {
+            let distance = |at: &usize| self.readings[*at].0.abs_diff(time);
+            (0..self.readings.len())
+                .min_by_key(distance)
+                .filter(|at| distance(at) <= reach)
+        };
         let (first, last) = (nearest(window.opens)?, nearest(window.closes)?);
         (first <= last).then_some((first, last))
     }
@@ -152,6 +161,10 @@ fn growth(readings: &[(Duration, Reading)]) -> Growth {
     let mut known: BTreeMap<Series, f64> = BTreeMap::new();
     let mut restarts = 0;
     let mut started = None;
+    if readings.len() < 2 {
+        // What grew takes two looks.
+        return Growth { by, restarts };
+    }
     for (at, (_, reading)) in readings.iter().enumerate() {
         let mut fell = started.is_some() && reading.started.is_some() && reading.started != started;
         if fell {
@@ -270,11 +283,16 @@ mod tests {
     #[test]
     fn without_readings_nothing_is_known() {
         assert_eq!(ServerLog::default().side(WINDOW), ServerSide::default());
-        let one = log(&[(11.0, page(4, 0, 0.1, 1000, 500))]);
+        let page = format!("{}vllm:num_preemptions_total 7\n", page(4, 0, 0.1, 1000, 500));
+        let one = log(&[(11.0, page.clone())]);
         let side = one.side(WINDOW);
         assert_eq!(side.prefix_cache_hit_rate, None);
         assert_eq!(side.running_max, Some(4));
         assert_eq!(side.output_tokens_per_s, None);
+        assert_eq!(side.preemptions, None, "one reading tells no growth");
+        // Readings of the warm-up and of the drain say nothing of a window between them.
+        let around = log(&[(7.0, page.clone()), (15.0, page)]);
+        assert_eq!(around.side(WINDOW), ServerSide::default());
     }
 
     #[test]

@@ -36,11 +36,16 @@ const BEGINNINGS: [&str; 10] = [
     "-----BEGIN",
 ];
 
-/// Whether a setting of this name holds a credential. `max_tokens` and `tokenizer` do not.
+/// Whether a setting of this name holds a credential: so does any `..._KEY`, but not `max_tokens` or `tokenizer`.
 #[must_use]
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase().replace(['-', '.', ' '], "_");
-    name.split('_').any(|word| WORDS.contains(&word)) || PAIRS.iter().any(|pair| name.contains(pair))
+    name.split('_').any(|word| WORDS.contains(&word))
+        || PAIRS.iter().any(|pair| name.contains(pair))
+        || name
+            .rsplit('_')
+            .next()
+            .is_some_and(|last| matches!(last, "key" | "keys"))
 }
 
 /// A setting fit to be stored: credentials by name or by look are hidden, URLs lose user info and query.
@@ -71,6 +76,48 @@ fn redacted_text(text: &str) -> String {
     {
         return HIDDEN.to_owned();
     }
+    if text.trim_start().starts_with(['{', '['])
+        && let Ok(inner) = serde_json::from_str::<Value>(text)
+    {
+        let kept = redacted("", inner.clone());
+        return if kept == inner {
+            text.to_owned()
+        } else {
+            kept.to_string()
+        };
+    }
+    without_arguments(text)
+}
+
+/// A text that may be a command line or an environment: values of `--api-key VALUE`, `--api-key=VALUE` and `NAME_KEY=VALUE` are
+/// hidden, as are URLs' user info and queries.
+fn without_arguments(text: &str) -> String {
+    let mut hide_next = false;
+    text.split_inclusive(char::is_whitespace)
+        .map(|piece| {
+            let word = piece.trim_end();
+            if word.is_empty() {
+                return piece.to_owned();
+            }
+            let after = &piece[word.len()..];
+            if std::mem::take(&mut hide_next) && !word.starts_with("--") {
+                return format!("{HIDDEN}{after}");
+            }
+            match word.split_once('=') {
+                Some((name, value)) if !name.contains("://") && is_secret_name(name) && !value.is_empty() => {
+                    format!("{name}={HIDDEN}{after}")
+                }
+                None if word.starts_with("--") => {
+                    hide_next = is_secret_name(word);
+                    piece.to_owned()
+                }
+                _ => without_user_infos(piece),
+            }
+        })
+        .collect()
+}
+
+fn without_user_infos(text: &str) -> String {
     // Several URLs may stand in one text, and what is around them is kept.
     text.split_inclusive(|c: char| c.is_whitespace() || c == ',')
         .map(without_user_info)
@@ -105,6 +152,8 @@ mod tests {
             "AWS_SECRET_ACCESS_KEY",
             "hub.token",
             "admin_password",
+            "WANDB_KEY",
+            "key",
         ] {
             assert!(is_secret_name(secret), "{secret}");
         }
@@ -135,5 +184,21 @@ mod tests {
         );
         assert_eq!(redacted("enable_auth", json!(true)), true);
         assert_eq!(redacted("max_model_len", json!(8192)), 8192);
+        assert_eq!(
+            redacted(
+                "args",
+                json!("serve m --api-key hunter2 --port 80 HF_TOKEN=t --x=y --wandb-key=k")
+            ),
+            "serve m --api-key *** --port 80 HF_TOKEN=*** --x=y --wandb-key=***"
+        );
+        assert_eq!(
+            redacted(
+                "kv_transfer_config",
+                json!("{\"role\": 1, \"auth_token\": \"t\"}")
+            ),
+            "{\"role\":1,\"auth_token\":\"***\"}"
+        );
+        assert_eq!(redacted("hub", json!("https://u:p@h/x?api_key=k")), "https://h/x");
+        assert_eq!(redacted("x", json!("a  b\n")), "a  b\n");
     }
 }

@@ -21,6 +21,7 @@ const WINDOW: Window = Window {
     closes: Duration::from_secs(3),
 };
 
+#[expect(clippy::unwrap_used, reason = "a test may stop here")]
 fn log(pages: [&str; 2]) -> ServerLog {
     let mut log = ServerLog::default();
     for (page, at) in pages.into_iter().zip([1, 3]) {
