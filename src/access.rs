@@ -64,3 +64,18 @@ impl Access {
         }
     }
 }
+
+/// What of the trust asked for an endpoint without TLS has no use for, in a sentence. Its metrics may stand elsewhere.
+pub fn idle_trust(options: &TargetOptions) -> Option<String> {
+    let plain = |url: &str| url.trim().to_ascii_lowercase().starts_with("http://");
+    let flag = match (&options.ca_file, options.insecure) {
+        (Some(_), _) => "--ca-file",
+        (None, true) => "--insecure",
+        (None, false) => return None,
+    };
+    (plain(&options.url) && options.metrics_url.as_deref().is_none_or(plain)).then(|| {
+        format!(
+            "{flag} does nothing here: http:// has no certificate to check; write https:// if the endpoint speaks TLS"
+        )
+    })
+}

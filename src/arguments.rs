@@ -8,12 +8,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use plimsoll_run::ladder::Ladder;
 use plimsoll_run::peak::Peak;
 use plimsoll_run::sla::SlaTerm;
-use plimsoll_run::target::Dialect;
 use plimsoll_run::units::{UnitError, parse_duration};
 
 use crate::connection::ConnectionArguments;
 use crate::demand::DemandArguments;
-use crate::serving_arguments::ServingArguments;
+use crate::endpoint_arguments::EndpointArguments;
 use crate::workload_arguments::WorkloadArguments;
 
 /// Finds the load line of an LLM inference endpoint: the best concurrency, the concurrency at which latency
@@ -33,10 +32,14 @@ pub enum Command {
     Sweep(Box<SweepArguments>),
     /// Planning numbers again from a saved run, under another SLA, peak or price; sends nothing
     Plan(PlanArguments),
-    /// A saved run as html, csv, markdown or json
+    /// What an endpoint speaks and accepts, what serves it, and the request it is sent
+    Probe(Box<ProbeArguments>),
+    /// A saved run as html, csv, markdown, json, junit or aiperf
     Report(ReportArguments),
     /// Planning numbers from tables that someone else measured: CSV, AIPerf, GuideLLM, vllm bench serve
     Analyze(AnalyzeArguments),
+    /// Runs of one workload side by side; with --gate a regression ends with exit code 4
+    Compare(CompareArguments),
     /// Finish an interrupted run: only what is missing
     Resume(Box<ResumeArguments>),
     /// A whole sweep of the simulated engine in virtual time, in about a second
@@ -82,6 +85,10 @@ pub enum ReportFormat {
     Markdown,
     /// One self-contained page
     Html,
+    /// Tests of the planning numbers and the levels, for a CI system
+    Junit,
+    /// A sweep in the shape of AIPerf's profile_export_aiperf_sweep.json
+    Aiperf,
 }
 
 /// `plimsoll sweep`.
@@ -95,25 +102,12 @@ pub struct SweepArguments {
     #[arg(long, value_name = "FILE")]
     pub config: Vec<String>,
 
-    /// How the endpoint is spoken to: openai-chat or openai-completions [default: by the URL's route, else chat]
-    #[arg(long, help_heading = "Target")]
-    pub dialect: Option<Dialect>,
-    /// Model to ask for [default: the one the endpoint lists]
-    #[arg(long, help_heading = "Target")]
-    pub model: Option<String>,
-    /// Route to send requests to, instead of the dialect's own
-    #[arg(long, value_name = "PATH", help_heading = "Target")]
-    pub endpoint_path: Option<String>,
+    /// Where it is and how it is spoken to.
+    #[command(flatten)]
+    pub endpoint: EndpointArguments,
     /// Run the simulated engine's clock this many times faster (only with `sim`): levels stay, rates grow
     #[arg(long, value_name = "FACTOR", value_parser = parse_speed, help_heading = "Target")]
     pub speed: Option<f64>,
-
-    /// Credentials and trust.
-    #[command(flatten)]
-    pub access: AccessArguments,
-    /// The server's own side.
-    #[command(flatten)]
-    pub serving: ServingArguments,
 
     /// What one request looks like.
     #[command(flatten)]
@@ -269,6 +263,43 @@ pub struct ReportArguments {
     pub output: Option<PathBuf>,
 }
 
+/// `plimsoll compare`.
+#[derive(Debug, Args)]
+pub struct CompareArguments {
+    /// Run directories or their run.json: what to compare with, and then what to compare
+    #[arg(required = true, num_args = 2.., value_name = "RUN")]
+    pub runs: Vec<PathBuf>,
+    /// End with exit code 4 when anything became worse
+    #[arg(long)]
+    pub gate: bool,
+    /// Changes up to this fraction count as none
+    #[arg(long, value_name = "FRACTION", value_parser = parse_tolerance, default_value = "0.05")]
+    pub tolerance: f64,
+    /// Print the comparison on stdout as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `plimsoll probe`.
+#[derive(Debug, Args)]
+pub struct ProbeArguments {
+    /// A URL, a target named in the sweep file, or the simulated engine as `sweep` names it
+    pub target: String,
+    /// Sweep file; flags win over it [default: plimsoll.toml where there is one]. KEY=VALUE is a setting of the server, as
+    /// --serving takes it
+    #[arg(long, value_name = "FILE")]
+    pub config: Vec<String>,
+    /// Where it is and how it is spoken to.
+    #[command(flatten)]
+    pub endpoint: EndpointArguments,
+    /// Ask for whole replies instead of streams
+    #[arg(long, help_heading = "Workload")]
+    pub no_stream: bool,
+    /// Print what was found as one JSON document on stdout
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+}
+
 /// `plimsoll resume`.
 #[derive(Debug, Args)]
 pub struct ResumeArguments {
@@ -283,6 +314,10 @@ pub struct ResumeArguments {
     /// What to ask of it, instead of what the run asked.
     #[command(flatten)]
     pub question: QuestionArguments,
+    /// After the sweep, replay arrivals in open loop at the rate that one replica may be given, and say whether the SLA
+    /// held; of a run that is complete, this alone
+    #[arg(long, help_heading = "Question")]
+    pub verify: bool,
     /// Start no rung that would end later than this, counted from now
     #[arg(long, value_name = "TIME", value_parser = parse_positive_duration)]
     pub max_time: Option<Duration>,
@@ -386,6 +421,13 @@ fn parse_resolution(text: &str) -> Result<f64, String> {
         .ok()
         .filter(|value| (0.001..=1.0).contains(value))
         .ok_or_else(|| "write a fraction from 0.001 to 1, such as 0.05".to_owned())
+}
+
+fn parse_tolerance(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|value| (0.0..=1.0).contains(value))
+        .ok_or_else(|| "write a fraction from 0 to 1, such as 0.05".to_owned())
 }
 
 fn parse_price(text: &str) -> Result<f64, String> {

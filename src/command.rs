@@ -1,6 +1,6 @@
 //! The command line as a run may store it: without credentials.
 
-use plimsoll_serving::secrets::redacted;
+use plimsoll_serving::secrets::{redacted, url_without_credentials};
 
 /// The command as it may be stored: credentials replaced.
 #[must_use]
@@ -26,8 +26,10 @@ pub fn command_without_secrets(arguments: impl IntoIterator<Item = String>) -> S
             format!("{flag}=***")
         } else if argument.starts_with("-H") {
             "-H***".to_owned()
+        } else if argument.contains("://") {
+            url_without_credentials(&argument)
         } else {
-            without_credentials(&argument)
+            argument
         };
         shown.push(if text.contains([' ', '<', '>', '&', ';']) {
             format!("'{text}'")
@@ -50,20 +52,6 @@ fn setting(text: &str) -> String {
         },
         None => text.to_owned(),
     }
-}
-
-/// A URL without user info and query, which often hold keys; anything else unchanged.
-fn without_credentials(text: &str) -> String {
-    let Some((scheme, rest)) = text.split_once("://") else {
-        return text.to_owned();
-    };
-    let rest = rest.split(['?', '#']).next().unwrap_or(rest);
-    let (authority, path) = match rest.split_once('/') {
-        Some((authority, path)) => (authority, format!("/{path}")),
-        None => (rest, String::new()),
-    };
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    format!("{scheme}://{host}{path}")
 }
 
 #[cfg(test)]

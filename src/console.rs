@@ -27,6 +27,13 @@ pub fn say(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
+/// Text from elsewhere as a terminal may show it: no control characters, so that none can move the cursor.
+pub fn plain(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
+}
+
 /// An error with its causes in one line that a terminal can show. Causes that the line already names are left out.
 pub fn one_line(error: &anyhow::Error) -> String {
     let mut text = String::new();
@@ -37,10 +44,7 @@ pub fn one_line(error: &anyhow::Error) -> String {
             text = format!("{text}: {cause}");
         }
     }
-    let shown: Vec<char> = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let shown: Vec<char> = plain(&text).chars().collect();
     if shown.len() <= LONGEST {
         return shown.into_iter().collect();
     }

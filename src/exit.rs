@@ -16,6 +16,8 @@ pub enum Exit {
     Usage,
     /// No tested level meets the SLA.
     SlaNotMet,
+    /// A gate found a regression.
+    Regression,
     /// Nothing trustworthy was measured.
     Invalid,
     /// Interrupted; partial results are saved.
@@ -30,6 +32,7 @@ impl Exit {
             Exit::Failed => 1,
             Exit::Usage => 2,
             Exit::SlaNotMet => 3,
+            Exit::Regression => 4,
             Exit::Invalid => 5,
             Exit::Interrupted => 130,
         }

@@ -7,14 +7,17 @@ mod analyze;
 mod arguments;
 mod climb;
 mod command;
+mod compare;
 mod connection;
 mod console;
 mod course;
 mod demand;
+mod endpoint_arguments;
 mod exit;
 mod interrupt;
 mod plan;
 mod predict;
+mod probe;
 mod progress;
 mod question;
 mod report;
@@ -38,8 +41,10 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Sweep(arguments) => sweep::run(*arguments),
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Probe(arguments) => probe::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Analyze(arguments) => analyze::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Resume(arguments) => resume::run(&arguments),
         Command::Predict(arguments) => predict::run(*arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),

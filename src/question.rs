@@ -31,6 +31,19 @@ pub struct Question {
 }
 
 impl Question {
+    /// What a saved run asked.
+    pub fn of(run: &Run) -> Question {
+        Question {
+            sla: run.sla.clone(),
+            peak: run.peak,
+            price: run.price_per_hour,
+            currency: run.currency.clone(),
+            terms: run.demand.clone().unwrap_or_default(),
+            trace: None,
+            note: None,
+        }
+    }
+
     /// What a saved run asked, with whatever `arguments` ask instead.
     pub fn again(run: &Run, arguments: &QuestionArguments) -> Question {
         let sla = if arguments.sla.is_empty() {

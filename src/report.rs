@@ -21,6 +21,8 @@ pub fn run(arguments: &ReportArguments) -> Result<Exit, Failure> {
         ReportFormat::Csv => plimsoll_report::csv(&run)?,
         ReportFormat::Markdown => plimsoll_report::markdown(&run),
         ReportFormat::Html => html(&directory, &run)?,
+        ReportFormat::Junit => plimsoll_report::junit(&run)?,
+        ReportFormat::Aiperf => plimsoll_report::aiperf(&run),
     };
     match &arguments.output {
         Some(path) => std::fs::write(path, text).with_context(|| path.display().to_string())?,

@@ -7,9 +7,10 @@ use plimsoll_run::directory::RunDirectory;
 use plimsoll_run::document::{Run, Status};
 use plimsoll_sim::preset::preset;
 
-use crate::access::Access;
+use crate::access::{Access, idle_trust};
 use crate::arguments::{ResumeArguments, SweepFormat};
 use crate::course::Course;
+use crate::demand::PeakTrace;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::question::Question;
 use crate::settings::Subject;
@@ -20,7 +21,7 @@ use crate::workload_arguments::reload;
 /// Goes on where the run was.
 pub fn run(arguments: &ResumeArguments) -> Result<Exit, Failure> {
     let (directory, mut run) = RunDirectory::open(&arguments.run).or_exit(Exit::Usage)?;
-    let question = Question::again(&run, &arguments.question);
+    let mut question = Question::again(&run, &arguments.question);
     let course = course(&run, &question, arguments).or_exit(Exit::Usage)?;
     question.put_to(&mut run);
     let subject = subject(&run, arguments).or_exit(Exit::Usage)?;
@@ -30,6 +31,14 @@ pub fn run(arguments: &ResumeArguments) -> Result<Exit, Failure> {
         .or_exit(Exit::Usage)?;
 
     let session = Session::begin(arguments.quiet)?;
+    if arguments.verify {
+        replay_trace(&mut question, &session);
+    }
+    if let Subject::Endpoint(options) = &subject
+        && let Some(idle) = idle_trust(options)
+    {
+        session.display.say(&format!("  {idle}"));
+    }
     // The engine lives as long as this handle.
     let (options, _engine) = start(&subject)?;
     run.resumed += 1;
@@ -45,7 +54,29 @@ pub fn run(arguments: &ResumeArguments) -> Result<Exit, Failure> {
     run.status = Status::Interrupted;
     run.ended_at = None;
     let format = SweepFormat::json_if(arguments.json);
-    session.climb(prepared, course, &question, run, &directory, format, false)
+    session.climb(
+        prepared,
+        course,
+        &question,
+        run,
+        &directory,
+        format,
+        arguments.verify,
+    )
+}
+
+/// A run keeps the name of its peak's trace, not the trace; without the file, arrivals at random stand for it.
+fn replay_trace(question: &mut Question, session: &Session) {
+    let Some(name) = question.terms.trace.as_ref().filter(|_| question.trace.is_none()) else {
+        return;
+    };
+    match PeakTrace::read(name) {
+        Ok(trace) => question.trace = Some(trace.times_s),
+        Err(problem) => session.display.say(&format!(
+            "  the peak's trace cannot be read ({problem:#}): random arrivals of its burstiness are replayed; give it again \
+             with --peak-trace"
+        )),
+    }
 }
 
 fn course(run: &Run, question: &Question, arguments: &ResumeArguments) -> anyhow::Result<Course> {
@@ -84,6 +115,7 @@ fn subject(run: &Run, arguments: &ResumeArguments) -> anyhow::Result<Subject> {
     Ok(Subject::Endpoint(Box::new(plimsoll_load::TargetOptions {
         url: run.target.url.clone(),
         dialect: Some(run.target.dialect),
+        custom: run.target.custom.clone(),
         model: run.target.model.clone(),
         metrics_url: arguments.metrics_url.clone(),
         ..access.options()

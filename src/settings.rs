@@ -7,19 +7,19 @@ use anyhow::bail;
 use plimsoll_load::{Asked, TargetOptions};
 use plimsoll_prompts::Rows;
 use plimsoll_run::demand::DemandTerms;
-use plimsoll_run::nearest::hint;
 use plimsoll_run::peak::Peak;
 use plimsoll_run::sla::Sla;
 use plimsoll_run::workload::Workload;
 use plimsoll_sim::preset::{Preset, preset};
 
-use crate::access::Access;
+use crate::access::idle_trust;
 use crate::arguments::{QuestionArguments, SweepArguments, SweepFormat};
 use crate::course::Course;
 use crate::demand::PeakTrace;
+use crate::endpoint_arguments::EndpointArguments;
 use crate::question::Question;
 use crate::serving_arguments::file_and_pairs;
-use crate::sweep_file::{SweepFile, TargetTable};
+use crate::sweep_file::SweepFile;
 
 /// The seed of a run that names none.
 pub const DEFAULT_SEED: u64 = 42;
@@ -77,7 +77,13 @@ impl Settings {
     pub fn settle(arguments: SweepArguments) -> anyhow::Result<Settings> {
         let (config, pairs) = file_and_pairs(&arguments.config)?;
         let file = SweepFile::find(config.as_deref())?;
-        let subject = subject(&arguments, &pairs, &file)?;
+        let subject = subject(
+            &arguments.target,
+            &arguments.endpoint,
+            arguments.speed,
+            &pairs,
+            &file,
+        )?;
         let defaults = match &subject {
             Subject::Simulated { preset, .. } => Defaults {
                 workload: preset.workload.clone(),
@@ -111,6 +117,9 @@ impl Settings {
         let course = Course::settle(&arguments.climb, &file.sweep, question.sla.clone())?;
         let mut notes: Vec<String> = question.note.clone().into_iter().collect();
         notes.extend(settled.notes);
+        if let Subject::Endpoint(options) = &subject {
+            notes.extend(idle_trust(options));
+        }
         if let Subject::Simulated { speed, .. } = &subject
             && *speed != 1.0
         {
@@ -238,80 +247,30 @@ pub fn settle_question(
     }
 }
 
-fn subject(arguments: &SweepArguments, pairs: &[String], file: &SweepFile) -> anyhow::Result<Subject> {
-    let target = arguments.target.trim();
-    let named = file.targets.get(target);
-    if named.is_none() && (target == "sim" || target.starts_with("sim:")) {
+/// What a target names: the simulated engine, or an endpoint of the sweep file or a URL.
+///
+/// # Errors
+/// When it names neither, or something about it cannot be used. Nothing has been sent then.
+pub fn subject(
+    target: &str,
+    endpoint: &EndpointArguments,
+    speed: Option<f64>,
+    pairs: &[String],
+    file: &SweepFile,
+) -> anyhow::Result<Subject> {
+    let target = target.trim();
+    if !file.targets.contains_key(target) && (target == "sim" || target.starts_with("sim:")) {
         let preset = preset(target)?;
-        refuse_endpoint_flags(arguments, pairs)?;
+        endpoint.refuse_with_sim(pairs)?;
         return Ok(Subject::Simulated {
             preset: Box::new(preset),
-            speed: arguments.speed.unwrap_or(1.0),
+            speed: speed.unwrap_or(1.0),
         });
     }
-    if arguments.speed.is_some() {
+    if speed.is_some() {
         bail!(
             "--speed goes with the simulated engine (`plimsoll sweep sim`); a real endpoint has its own clock"
         );
     }
-    let table = match named {
-        Some(table) => table.clone(),
-        None if target.contains("://") => TargetTable {
-            url: target.to_owned(),
-            ..TargetTable::default()
-        },
-        None => {
-            let mut known: Vec<&str> = file.targets.keys().map(String::as_str).collect();
-            known.push("sim");
-            // What stands before an `@` is a credential, with or without a scheme.
-            let shown = target.rsplit_once('@').map_or(target, |(_, host)| host);
-            bail!(
-                "`{shown}` is neither a URL nor a known target{}; write http://HOST:PORT, `sim`, or a name from \
-                 [targets] in the sweep file",
-                hint(target, &known)
-            );
-        }
-    };
-    if table.url.is_empty() {
-        bail!("target `{target}` in the sweep file has no `url`");
-    }
-    let access = Access::settle(&arguments.access, &table)?;
-    let options = arguments.serving.settle(pairs, &table, access.options())?;
-    Ok(Subject::Endpoint(Box::new(TargetOptions {
-        url: table.url,
-        dialect: arguments.dialect.or(table.dialect),
-        model: arguments.model.clone().or(table.model),
-        endpoint_path: arguments.endpoint_path.clone().or(table.endpoint_path),
-        ..options
-    })))
-}
-
-/// Flags that mean nothing to the simulated engine are refused, not ignored.
-fn refuse_endpoint_flags(arguments: &SweepArguments, pairs: &[String]) -> anyhow::Result<()> {
-    let given = [
-        ("--model", arguments.model.is_some()),
-        ("--api-key", arguments.access.api_key.is_some()),
-        ("--api-key-env", arguments.access.api_key_env.is_some()),
-        ("--header", !arguments.access.headers.is_empty()),
-        ("--endpoint-path", arguments.endpoint_path.is_some()),
-        ("--insecure", arguments.access.insecure),
-        ("--ca-file", arguments.access.ca_file.is_some()),
-        ("--config KEY=VALUE", !pairs.is_empty()),
-    ];
-    let travel = arguments.access.connection.given();
-    let serving = arguments.serving.given();
-    match given
-        .iter()
-        .chain(&travel)
-        .chain(&serving)
-        .find(|(_, given)| *given)
-    {
-        Some(("--model", _)) => {
-            bail!("--model does not go with `sim`; name the model in the target, such as sim:llama-3.1-8b")
-        }
-        Some((flag, _)) => {
-            bail!("{flag} does not go with `sim`, which is started and stopped by the sweep itself")
-        }
-        None => Ok(()),
-    }
+    Ok(Subject::Endpoint(Box::new(endpoint.settle(target, pairs, file)?)))
 }

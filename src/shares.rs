@@ -159,7 +159,8 @@ pub fn run(mut settings: Settings) -> Result<Exit, Failure> {
 /// The one that a script must not miss.
 fn worse(one: Exit, other: Exit) -> Exit {
     let rank = |exit| match exit {
-        Exit::Interrupted => 5,
+        Exit::Interrupted => 6,
+        Exit::Regression => 5,
         Exit::Failed | Exit::Usage => 4,
         Exit::Invalid => 3,
         Exit::SlaNotMet => 2,

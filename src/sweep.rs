@@ -178,6 +178,7 @@ impl Session {
                     runner: &runner,
                     question,
                     limits: &course.limits,
+                    directory,
                     left: course.max_time.map(|most| most.saturating_sub(began.elapsed())),
                     watch: &self.watch,
                     display: &self.display,

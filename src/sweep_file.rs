@@ -1,5 +1,7 @@
 //! The TOML sweep file. Whatever a flag can say can stand here; flags win.
 
+mod problem;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,10 +9,9 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use plimsoll_run::demand::Routing;
 use plimsoll_run::ladder::MAX_LEVEL;
-use plimsoll_run::nearest::nearest;
 use plimsoll_run::peak::Peak;
 use plimsoll_run::sla::SlaTerm;
-use plimsoll_run::target::Dialect;
+use plimsoll_run::target::{CustomDialect, Dialect};
 use plimsoll_run::units::parse_duration;
 use serde::{Deserialize, Deserializer};
 
@@ -45,6 +46,8 @@ pub struct TargetTable {
     pub url: String,
     #[serde(deserialize_with = "spelled")]
     pub dialect: Option<Dialect>,
+    /// What the dialect `custom` is made of.
+    pub custom: Option<CustomDialect>,
     pub model: Option<String>,
     pub api_key_env: Option<String>,
     pub headers: BTreeMap<String, String>,
@@ -161,17 +164,8 @@ impl SweepFile {
     }
 
     fn parse(text: &str) -> anyhow::Result<SweepFile> {
-        let file: SweepFile = toml::from_str(text).map_err(|error| {
-            let line = error
-                .span()
-                .map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-            let place = line.map_or_else(String::new, |line| format!("line {line}: "));
-            anyhow::anyhow!(
-                "{place}{}{}",
-                one_line(error.message()),
-                suggestion(error.message())
-            )
-        })?;
+        let file: SweepFile =
+            toml::from_str(text).map_err(|error| anyhow::anyhow!(problem::words(text, &error)))?;
         file.check()?;
         Ok(file)
     }
@@ -207,23 +201,6 @@ impl SweepFile {
         }
         Ok(())
     }
-}
-
-fn one_line(message: &str) -> String {
-    message.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// serde names the unknown key and the known ones in backticks; this adds which of them was likely meant.
-fn suggestion(message: &str) -> String {
-    if !message.starts_with("unknown field") {
-        return String::new();
-    }
-    let mut names = message.split('`').skip(1).step_by(2);
-    let Some(given) = names.next() else {
-        return String::new();
-    };
-    let known: Vec<&str> = names.collect();
-    nearest(given, &known).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use plimsoll_load::{HttpRunner, OpenLoop};
 use plimsoll_plan::verification::{ReplayTerms, lay_out, safe_rate, verify};
+use plimsoll_run::directory::RunDirectory;
 use plimsoll_run::document::Run;
 use plimsoll_run::runner::{RungLimits, Watch};
 use plimsoll_run::units::{from_ms, show};
@@ -22,6 +23,8 @@ pub struct Verify<'a> {
     pub limits: &'a RungLimits,
     /// What `--max-time` leaves.
     pub left: Option<Duration>,
+    /// Where its requests are kept.
+    pub directory: &'a RunDirectory,
     /// Shared with Ctrl-C.
     pub watch: &'a Watch,
     /// Where progress goes.
@@ -29,10 +32,10 @@ pub struct Verify<'a> {
 }
 
 impl Verify<'_> {
-    /// Replays and judges.
+    /// Replays, keeps the raw requests and judges.
     ///
     /// # Errors
-    /// When the load cannot be driven at all.
+    /// When the load cannot be driven at all, or the requests cannot be written.
     pub fn go(&self, run: &Run) -> anyhow::Result<Verification> {
         let trace = self.question.trace.as_ref();
         let source = match (trace, self.question.terms.arrival_cv2 == 1.0) {
@@ -93,7 +96,9 @@ impl Verify<'_> {
             order,
         };
         let evidence = self.runner.replay(&plan, self.watch)?;
-        let verification = verify(&replay, evidence, &run.workload, &run.sla);
+        let kept = self.directory.save_replay(&evidence.requests)?;
+        let mut verification = verify(&replay, evidence, &run.workload, &run.sla);
+        verification.requests_file = Some(kept);
         self.display.say(&format!("  {}", verification.reason));
         Ok(verification)
     }

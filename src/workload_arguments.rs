@@ -19,7 +19,7 @@ use serde::{Deserialize, Deserializer};
 #[derive(Debug, Default, Clone, Args, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct WorkloadArguments {
-    /// Prompt length in tokens: MEAN, MEAN:STDDEV, lognormal:MEAN:SIGMA[:MOST], uniform:LEAST-MOST,
+    /// Prompt length in tokens: MEAN, MEAN:STDDEV, lognormal:MEAN:SIGMA, lognormal:MEAN:SIGMA:MOST, uniform:LEAST-MOST,
     /// empirical:LENGTH@WEIGHT,... or file:PATH [default: 1024; a sim preset has its own]
     #[arg(long, value_name = "LENGTH", value_parser = lengths::parse, help_heading = "Workload")]
     #[serde(deserialize_with = "length")]

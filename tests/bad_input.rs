@@ -90,6 +90,80 @@ fn unknown_keys_of_the_sweep_file_name_line_and_nearest_key() {
     );
 }
 
+/// Values of the wrong kind: the line, the key, and what to write, without the names of the program's types.
+#[test]
+fn wrong_kinds_in_the_sweep_file_are_said_in_plain_words() {
+    let folder = Folder::new();
+    for (text, expected) in [
+        (
+            "[sweep]\nmin = \"4\"\n",
+            "line 2: `sweep.min` is \"4\"; write a whole number",
+        ),
+        (
+            "[peak]\nload = \"40rps\"\nmean-load = \"x\"\n",
+            "line 3: `peak.mean-load`",
+        ),
+        ("[workload]\nturns = \"x\"\n", "line 2: `workload.turns`"),
+        (
+            "[targets.prod]\nhttp2 = \"yes\"\n",
+            "line 2: `targets.prod.http2` is \"yes\"; write true or false",
+        ),
+    ] {
+        std::fs::write(folder.path().join("plimsoll.toml"), text).unwrap();
+        let finished = folder.plimsoll(&["sweep", "sim"]).expect_code(2);
+        let said = &finished.stderr;
+        assert!(said.contains(expected), "{text}: {said}");
+        assert!(
+            !said.contains("expected") && !said.contains("u32"),
+            "{text}: {said}"
+        );
+    }
+}
+
+/// What does nothing is said, not passed over.
+#[test]
+fn trust_that_plain_http_has_no_use_for_is_said() {
+    let server = Scripted::start(Script::default()).unwrap();
+    let folder = Folder::new();
+    std::fs::write(folder.path().join("ca.pem"), "").unwrap();
+    let url = server.url();
+    for flags in [&["--ca-file", "ca.pem"][..], &["--insecure"]] {
+        let mut all = vec!["sweep", &url, "--levels", "1", "--requests", "4", "--warmup", "0"];
+        all.extend(flags);
+        let finished = folder.plimsoll(&all);
+        assert!(
+            finished
+                .stderr
+                .contains(&format!("{} does nothing here", flags[0])),
+            "{finished:#?}"
+        );
+    }
+}
+
+/// A run that cannot be read: what is wrong, and what to name instead.
+#[test]
+fn broken_runs_name_a_remedy() {
+    let folder = Folder::new();
+    std::fs::write(
+        folder.path().join("cut.json"),
+        "{\"schema\": \"plimsoll.run/1\", \"sta",
+    )
+    .unwrap();
+    std::fs::write(folder.path().join("old.json"), "{\"schema\": \"plimsoll.run/0\"}").unwrap();
+    for command in ["plan", "report", "resume"] {
+        for (run, expected) in [
+            ("nowhere", "name a run directory"),
+            ("cut.json", "name a run directory"),
+            ("old.json", "measure again"),
+        ] {
+            let finished = folder.plimsoll(&[command, run]).expect_code(2);
+            let said = &finished.stderr;
+            assert!(said.contains(run) && said.contains(expected), "{command}: {said}");
+            assert_eq!(said.lines().count(), 1, "{said}");
+        }
+    }
+}
+
 /// Endpoints that cannot be swept: exit 5 within 10 s, one line, and no run directory.
 #[test]
 fn the_readiness_check_names_cause_and_remedy() {

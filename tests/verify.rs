@@ -48,6 +48,23 @@ fn the_safe_rate_of_one_replica_is_replayed_and_holds() {
     assert!(number(seen, "/dispatch_delay_ms/p50") < 100.0, "{seen:#}");
     assert_eq!(seen["held"], true, "{seen:#}");
     assert_eq!(run["status"], "complete");
+    // Its raw requests stand in the run directory, where run.json says.
+    let kept = folder.run_directory().join(text(seen, "/requests_file"));
+    let bytes = std::fs::read(kept).unwrap();
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
+    // A complete run has no rung left to measure: resumed with --verify, it is replayed again and nothing else.
+    let again = folder
+        .plimsoll(&[
+            "resume",
+            folder.run_directory().to_str().unwrap(),
+            "--verify",
+            "--json",
+        ])
+        .expect_code(0)
+        .json();
+    assert_eq!(again["rungs"], run["rungs"]);
+    assert_eq!(again["verification"]["held"], true, "{again:#}");
+    assert_ne!(again["verification"]["latency"], seen["latency"]);
     let printed = folder
         .plimsoll(&["report", folder.run_directory().to_str().unwrap()])
         .expect_code(0);

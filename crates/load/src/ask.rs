@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
 use plimsoll_run::request::{FailureClass, RequestRecord};
+use plimsoll_serving::secrets::url_without_credentials;
 
 use crate::connect::Wire;
 use crate::error::PrepareError;
@@ -218,7 +219,7 @@ impl<'a> Asker<'a> {
             300..=399 => Some(PrepareError::Moved {
                 url: url(),
                 status,
-                location: self.line.redactor.line(&without_credentials(
+                location: self.line.redactor.line(&url_without_credentials(
                     answer.header("location").unwrap_or("(nowhere)"),
                 )),
             }),
@@ -227,15 +228,6 @@ impl<'a> Asker<'a> {
             }
             _ => None,
         }
-    }
-}
-
-/// A redirection's target without user info and query, which a proxy may fill with keys.
-fn without_credentials(location: &str) -> String {
-    let shown = crate::endpoint::without_user_info(location);
-    match shown.split_once(['?', '#']) {
-        Some((url, _)) => url.to_owned(),
-        None => shown,
     }
 }
 
@@ -253,22 +245,5 @@ fn unanswered(ending: Ending, first_byte: Option<u8>, url: String, within: Durat
             url,
             problem: "the answer has no headers".to_owned(),
         },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::without_credentials;
-
-    #[test]
-    fn a_redirection_is_named_without_what_may_be_secret() {
-        for (location, shown) in [
-            ("https://user:hunter2@h/v1/?token=x#y", "https://h/v1/"),
-            ("//user:hunter2@h/v1", "//h/v1"),
-            ("/login?next=%2Fv1", "/login"),
-            ("(nowhere)", "(nowhere)"),
-        ] {
-            assert_eq!(without_credentials(location), shown);
-        }
     }
 }

@@ -19,11 +19,7 @@ pub fn check_descriptors(level: u32) -> Result<Option<String>, String> {
         return Ok(None);
     }
     if hard < need {
-        return Err(format!(
-            "level {level} needs {need} open files but the hard limit is {hard}; raise it (`ulimit -Hn {need}` as \
-             root, or LimitNOFILE= of the service) or ask for a level of at most {}",
-            hard.saturating_sub(BESIDES)
-        ));
+        return Err(refusal(level, need, hard));
     }
     match raise(need, hard) {
         Ok(()) => Ok(Some(format!(
@@ -34,6 +30,25 @@ pub fn check_descriptors(level: u32) -> Result<Option<String>, String> {
              `ulimit -n {need}` first"
         )),
     }
+}
+
+/// The highest level for which this process may have connections; `None` where the system does not tell, or knows no limit.
+#[must_use]
+pub fn highest_level() -> Option<u32> {
+    let (_, hard) = limit().ok()?;
+    u32::try_from(hard.saturating_sub(BESIDES)).ok()
+}
+
+/// What to do about a hard limit that is too low. A lower level helps only where the limit leaves room for one.
+fn refusal(level: u32, need: u64, hard: u64) -> String {
+    let lower = match hard.saturating_sub(BESIDES) {
+        0 => String::new(),
+        most => format!(", or ask for a level of at most {most}"),
+    };
+    format!(
+        "level {level} needs {need} open files but the hard limit is {hard}; raise it (`ulimit -Hn {need}` as root, or \
+         LimitNOFILE= of the service){lower}"
+    )
 }
 
 /// How many of `wanted` connections can be open at once, after raising the soft limit as far as that needs and the hard
@@ -74,6 +89,13 @@ fn raise(_soft: u64, _hard: u64) -> std::io::Result<()> {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lower_level_is_advised_only_where_there_is_one() {
+        assert!(refusal(200, 328, 300).ends_with(", or ask for a level of at most 172"));
+        let none = refusal(64, 192, 128);
+        assert!(none.ends_with("of the service)"), "{none}");
+    }
 
     #[test]
     fn a_limit_that_is_too_low_is_raised_or_named() {

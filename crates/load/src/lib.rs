@@ -38,7 +38,7 @@ mod sse;
 mod stamped;
 mod tls;
 
-pub use descriptors::check_descriptors;
+pub use descriptors::{check_descriptors, highest_level};
 pub use endpoint::{Endpoint, EndpointError, resolve};
 pub use error::PrepareError;
 pub use options::{ProxyChoice, TargetOptions};

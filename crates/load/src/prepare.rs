@@ -48,6 +48,12 @@ impl Prepared {
     pub fn probed(&self) -> &Probed {
         &self.probed
     }
+
+    /// Where the server's own metrics are read, without query; `None` where none were found.
+    #[must_use]
+    pub fn metrics_url(&self) -> Option<String> {
+        self.metrics.as_ref().map(MetricsSource::url)
+    }
 }
 
 /// Checks that the endpoint is ready, finds its model, probes what it takes and calibrates the prompts. Blocks.

@@ -1,29 +1,24 @@
 //! The runner: holds a level against an endpoint and says what happened.
 
 use std::rc::Rc;
-use std::sync::mpsc;
-use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_plan::conduct::{Conduct, Step};
 use plimsoll_prompts::Prompts;
-use plimsoll_run::evidence::{ClientHealth, Evidence, StopReason, Window};
-use plimsoll_run::rung::ServerSide;
+use plimsoll_run::evidence::{Evidence, StopReason, Window};
 use plimsoll_run::runner::{Phase, Progress, Rung, Runner, RunnerError, Stop, Watch};
 use plimsoll_run::workload::Workload;
-use tokio::sync::watch;
 use tokio::task::LocalSet;
 
+use self::crew::{Driven, Held, crew};
 use crate::ask;
 use crate::board::Board;
-use crate::cpu::{Reading, ThreadId};
+use crate::cpu::Reading;
 use crate::descriptors::check_descriptors;
 use crate::error::PrepareError;
-use crate::flight::Buffers;
 use crate::prepare::Prepared;
-use crate::reader::{Landed, Notice, read_all};
-use crate::receipt::ReadTimes;
+use crate::reader::Notice;
 use crate::server_side::{MetricsSource, Sampler};
 use crate::slot::{self, Crew, Orders};
 
@@ -75,36 +70,6 @@ impl HttpRunner {
     }
 }
 
-/// A rung in progress.
-struct Held {
-    board: Arc<Board>,
-    origin: Instant,
-    stop: watch::Sender<bool>,
-    load: Vec<JoinHandle<ReadTimes>>,
-    reader: JoinHandle<(
-        Vec<plimsoll_run::request::RequestRecord>,
-        plimsoll_run::evidence::ChunkLog,
-    )>,
-    notices: mpsc::Receiver<Notice>,
-    thread_ids: Vec<Arc<OnceLock<ThreadId>>>,
-}
-
-impl Held {
-    fn thread_ids(&self) -> Vec<ThreadId> {
-        self.thread_ids
-            .iter()
-            .filter_map(|id| id.get().copied())
-            .collect()
-    }
-}
-
-/// How the driver's loop ended.
-struct Driven {
-    window: Option<Window>,
-    stop: StopReason,
-    busiest: Option<f64>,
-}
-
 impl Runner for HttpRunner {
     fn measure(&mut self, rung: &Rung, watch: &Watch) -> Result<Evidence, RunnerError> {
         watch.begin_rung();
@@ -128,37 +93,13 @@ impl Runner for HttpRunner {
             .and_then(|source| Sampler::start(source, held.origin));
         let driven = drive(rung, &mut conduct, &held, watch, sampler.as_ref());
         let readings = sampler.map(Sampler::finish).unwrap_or_default();
-        // Nobody may be there to hear it when every load thread has ended by itself.
-        let _ = held.stop.send(true);
-        held.board.stop_issuing();
-        let mut reads = ReadTimes::default();
-        for thread in held.load {
-            let of_thread = thread
-                .join()
-                .map_err(|_| fail("a load thread broke down: this is a defect of plimsoll".to_owned()))?;
-            reads.merge(of_thread);
-        }
-        let (requests, chunks) = held
-            .reader
-            .join()
-            .map_err(|_| fail("the reader broke down: this is a defect of plimsoll".to_owned()))?;
-        Ok(Evidence {
-            level: rung.level,
-            window: driven.window,
-            took: held.origin.elapsed(),
-            stop: driven.stop,
-            requests,
-            chunks,
-            client: ClientHealth {
-                stamps: reads.source(),
-                busiest_thread_cpu: driven.busiest,
-                read_delay: reads.delay(),
-            },
-            server: driven
-                .window
-                .map_or_else(ServerSide::default, |window| readings.side(window)),
-            server_samples: readings.rows(driven.window),
-        })
+        let mut evidence = held.gather(rung.level, driven).map_err(fail)?;
+        evidence.server = evidence
+            .window
+            .map(|window| readings.side(window))
+            .unwrap_or_default();
+        evidence.server_samples = readings.rows(evidence.window);
+        Ok(evidence)
     }
 
     fn reach(&mut self) -> Result<(), String> {
@@ -185,79 +126,37 @@ impl Runner for HttpRunner {
 impl HttpRunner {
     fn start(&self, rung: &Rung, conduct: &Conduct) -> std::io::Result<Held> {
         let threads = self.threads.min(rung.level as usize).max(1);
-        let board = Arc::new(Board::new(rung.level, threads));
-        let orders = Arc::new(Orders {
-            rung: rung.order,
-            prompts: self.prompts.rung(rung.order),
-            ..self.orders.clone()
-        });
-        let (stop, stopped) = watch::channel(false);
-        let (landed, landing) = mpsc::channel::<Landed>();
-        let (noticed, notices) = mpsc::channel();
-        let (give_back, back): (Vec<_>, Vec<_>) = (0..threads).map(|_| mpsc::channel::<Buffers>()).unzip();
-        let reader = {
-            let board = Arc::clone(&board);
-            let redactor = orders.line.redactor.clone();
-            std::thread::Builder::new()
-                .name("plimsoll-reader".to_owned())
-                .spawn(move || read_all(&landing, &give_back, &noticed, &board, &redactor))?
-        };
-        let runtimes = (0..threads)
-            .map(|_| tokio::runtime::Builder::new_current_thread().enable_all().build())
-            .collect::<std::io::Result<Vec<_>>>()?;
-        let origin = Instant::now();
-        let mut load = Vec::with_capacity(threads);
-        let mut thread_ids = Vec::with_capacity(threads);
-        for (thread, (runtime, buffers)) in runtimes.into_iter().zip(back).enumerate() {
-            let slots: Vec<(u32, Duration)> = (0..rung.level)
-                .skip(thread)
-                .step_by(threads)
-                .map(|slot| (slot, conduct.start_of(slot)))
-                .collect();
-            let (orders, board, landed) = (Arc::clone(&orders), Arc::clone(&board), landed.clone());
-            let mut stopped = stopped.clone();
-            let id = Arc::new(OnceLock::new());
-            thread_ids.push(Arc::clone(&id));
-            load.push(
-                std::thread::Builder::new()
-                    .name(format!("plimsoll-load-{thread}"))
-                    .spawn(move || {
-                        if let Some(own) = ThreadId::own() {
-                            let _ = id.set(own);
-                        }
-                        let crew = Rc::new(Crew {
-                            orders,
-                            board,
-                            origin,
-                            thread,
-                            landed,
-                            buffers,
-                        });
-                        let local = LocalSet::new();
-                        for (slot, start) in slots {
-                            local.spawn_local(slot::run(Rc::clone(&crew), slot, start));
-                        }
-                        // Dropping the set drops what is in flight: see `Airborne`. An error means the driver is
-                        // gone, which is as good a reason to stop.
-                        runtime.block_on(local.run_until(async {
-                            let _ = stopped.wait_for(|stop| *stop).await;
-                        }));
-                        drop(local);
-                        ReadTimes::take()
-                    })?,
-            );
-        }
-        drop(landed);
-        Ok(Held {
-            board,
-            origin,
-            stop,
-            load,
-            reader,
-            notices,
-            thread_ids,
-        })
+        crew(
+            threads,
+            Board::new(rung.level, threads),
+            self.orders_for(rung.order),
+            |thread| {
+                let slots: Vec<(u32, Duration)> = (0..rung.level)
+                    .skip(thread)
+                    .step_by(threads)
+                    .map(|slot| (slot, conduct.start_of(slot)))
+                    .collect();
+                move |crew: Rc<Crew>, local: &LocalSet| {
+                    for (slot, start) in slots {
+                        local.spawn_local(slot::run(Rc::clone(&crew), slot, start));
+                    }
+                }
+            },
+        )
     }
+
+    fn orders_for(&self, order: u32) -> Orders {
+        Orders {
+            rung: order,
+            prompts: self.prompts.rung(order),
+            ..self.orders.clone()
+        }
+    }
+}
+
+/// What the load threads have used of their cores; `None` until all have said who they are.
+fn reading(held: &Held) -> Option<Reading> {
+    held.thread_ids().map(|threads| Reading::take(&threads))
 }
 
 /// Ticks the conduct until the rung is over or the user stops it.
@@ -273,7 +172,7 @@ fn drive(
     let mut closed: Option<Reading> = None;
     let busiest = |opened: &Option<Reading>, closed: Option<Reading>| {
         let opened = opened.as_ref()?;
-        opened.busiest_until(&closed.unwrap_or_else(|| Reading::take(&held.thread_ids())))
+        opened.busiest_until(&closed.or_else(|| reading(held))?)
     };
     let mut next = held.origin + TICK;
     let mut opening = sampler;
@@ -305,14 +204,13 @@ fn drive(
         }
         if opened.is_none() && window.is_some_and(|window| window.opens <= now) {
             // A thread that has not yet said who it is will have at the next tick.
-            let threads = held.thread_ids();
-            opened = (threads.len() == held.thread_ids.len()).then(|| Reading::take(&threads));
+            opened = reading(held);
         }
         if closed.is_none() && window.is_some_and(|window| window.closes <= now) {
             if let Some(sampler) = sampler {
                 sampler.now();
             }
-            closed = Some(Reading::take(&held.thread_ids()));
+            closed = reading(held);
         }
         progress.in_flight = in_flight.all;
         progress.elapsed = now;
@@ -374,6 +272,7 @@ fn interrupt(
     }
 }
 
+mod crew;
 mod open_loop;
 
 pub use open_loop::OpenLoop;

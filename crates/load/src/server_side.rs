@@ -41,6 +41,12 @@ pub(crate) struct MetricsSource {
 }
 
 impl MetricsSource {
+    /// Where that is, without query.
+    pub(crate) fn url(&self) -> String {
+        let path = self.target.split('?').next().unwrap_or_default();
+        format!("{}{path}", self.line.endpoint.origin())
+    }
+
     /// Reads a page; `None` when there is none in time.
     async fn page(&self, asker: &mut Asker<'_>) -> Option<String> {
         let answer = asker

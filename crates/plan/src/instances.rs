@@ -159,7 +159,16 @@ pub(crate) fn instances(
         spares: demand.spares,
         naive_count,
         peak_per_s: Some(peak),
-        reason: explain(limit, loaded, count, peak, safe, at_limit, naive_count, demand),
+        reason: explain(
+            limit,
+            loaded,
+            count,
+            peak,
+            safe,
+            at_limit,
+            naive_count.map(|naive| (naive, server.max())),
+            demand,
+        ),
     })
 }
 
@@ -171,7 +180,7 @@ fn explain(
     peak: f64,
     safe: f64,
     at_limit: f64,
-    naive: Option<u64>,
+    naive: Option<(u64, f64)>,
     demand: &Demand,
 ) -> String {
     let arrivals = if demand.arrival_cv2 == 1.0 {
@@ -202,12 +211,32 @@ fn explain(
         reason.push_str(&format!(", with spares and failures {count}"));
     }
     reason.push('.');
-    if let Some(naive) = naive.filter(|naive| *naive != count) {
-        reason.push_str(&format!(
-            " Dividing the peak by the largest throughput would say {naive}."
-        ));
+    if let Some((naive, largest)) = naive {
+        reason.push_str(&against_naive(naive, largest, count, at_limit, loaded));
     }
     reason
+}
+
+/// What dividing by the largest throughput says, and why it is another number.
+fn against_naive(naive: u64, largest: f64, count: u64, at_limit: f64, loaded: u64) -> String {
+    let said = format!(
+        " Dividing the peak by the largest throughput, {} requests/s, would say {naive}",
+        figure(largest)
+    );
+    if naive == count {
+        return format!("{said} too: at this peak the room that fluctuation needs costs no further replica.");
+    }
+    let broken = if largest > at_limit * (1.0 + 1e-9) {
+        "that rate breaks the SLA, and "
+    } else {
+        ""
+    };
+    let apart = if count > loaded && naive == loaded {
+        "it leaves nothing for spares and failures"
+    } else {
+        "it leaves no room for arrivals that come together"
+    };
+    format!("{said}: {broken}{apart}.")
 }
 
 /// Price for a million output tokens: `replicas` at `price` an hour that make `tokens_per_s` together.

@@ -12,6 +12,7 @@
 //! | a table someone else measured | [`imported`] |
 //! | arrivals in open loop | [`arrivals`], [`trace`] |
 //! | did the safe rate hold | [`verification`] |
+//! | one run against another | [`regression`] |
 
 pub mod answer;
 pub mod arrivals;
@@ -33,6 +34,7 @@ mod limit;
 mod onset;
 mod outlier;
 pub mod reduce;
+pub mod regression;
 mod response;
 mod rows;
 pub mod search;

@@ -50,7 +50,7 @@ pub fn examine(report: &RungReport, evidence: &Evidence, cold: bool) -> Validity
         buffered(report, evidence, window),
         cold.then(|| cache(report)).flatten(),
         little(report, evidence, window, &unanswered),
-        unsteady(evidence, window, &unanswered),
+        unsteady(report, evidence, window),
         samples(report),
     ]
     .into_iter()

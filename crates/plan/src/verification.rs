@@ -141,6 +141,7 @@ pub fn verify(replay: &Replay, evidence: Evidence, workload: &Workload, sla: &Sl
         sla: report.sla,
         held: None,
         reason: String::new(),
+        requests_file: None,
     };
     let (held, reason) = verdict(&verification, stop, sla);
     verification.held = held;

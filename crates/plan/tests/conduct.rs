@@ -308,3 +308,30 @@ fn drifting_throughput_earns_at_most_three_blocks() {
         outcome.length()
     );
 }
+
+#[test]
+fn long_replies_are_waited_for_and_stuck_ones_are_not_for_ever() {
+    let s = Duration::from_secs;
+    // The longest so far, and how long after the window's end one of it may still come: twice that, or 20 times within 10 s
+    // to 60 s.
+    for (longest, patience) in [(50.0, 100), (5.0, 60), (1.0, 20), (0.1, 10)] {
+        let mut conduct = Conduct::new(&Rung {
+            level: 2,
+            order: 1,
+            expected_response: None,
+            samples_wanted: 200,
+            limits: RungLimits {
+                rung_time: Some(s(100)),
+                warmup: Some(Duration::ZERO),
+                ..RungLimits::default()
+            },
+        });
+        conduct.on_end(s(1), s(1) + seconds(longest), true);
+        assert_eq!(conduct.tick(s(99), 10, 1), Step::Hold(Phase::Window));
+        assert_eq!(conduct.tick(s(101), 10, 1), Step::Hold(Phase::Drain));
+        let closes = conduct.window().unwrap().closes;
+        let just_before = closes + s(patience) - TICK;
+        assert_eq!(conduct.tick(just_before, 10, 1), Step::Hold(Phase::Drain));
+        assert_eq!(conduct.tick(closes + s(patience), 10, 1), Step::Finish);
+    }
+}

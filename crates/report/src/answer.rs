@@ -7,6 +7,7 @@ use plimsoll_run::evidence::StampSource;
 use plimsoll_run::peak::Peak;
 use plimsoll_run::rung::RungReport;
 use plimsoll_run::sla::SlaTerm;
+use plimsoll_run::validity::Verdict;
 
 use crate::conditions::subject_words;
 use crate::figures::{self, NOT_MEASURED, counted, finite};
@@ -25,6 +26,8 @@ pub(crate) struct Headline {
     pub(crate) details: Vec<String>,
     /// Why it is what it is.
     pub(crate) reason: String,
+    /// Whether the number says little without its reason, which then stands beside it where there is little room, too.
+    pub(crate) explain: bool,
 }
 
 /// The three planning numbers: best concurrency, SLA limit, instances.
@@ -49,6 +52,7 @@ fn best(run: &Run) -> Headline {
     if !rates.is_empty() {
         details.push(format!("{} at that level", rates.join(" and ")));
     }
+    details.extend(low_confidence(run, Some(best.concurrency)));
     let range = figures::interval(best.interval, figures::level).map(|range| {
         if range == figures::count(best.concurrency) {
             "no other level comes within 2 %".to_owned()
@@ -63,6 +67,7 @@ fn best(run: &Run) -> Headline {
         range,
         details,
         reason: best.reason.clone(),
+        explain: true,
     }
 }
 
@@ -103,7 +108,7 @@ fn limit(run: &Run) -> Headline {
         }
         (_, None) => (NOT_MEASURED.to_owned(), "", None),
     };
-    let details = limit
+    let mut details: Vec<String> = limit
         .binding
         .iter()
         .map(|binding| {
@@ -114,6 +119,11 @@ fn limit(run: &Run) -> Headline {
             format!("{name} breaks first")
         })
         .collect();
+    // A limit read off a line rests on no rung of its own.
+    details.extend(low_confidence(
+        run,
+        limit.concurrency.filter(|_| !limit.estimated),
+    ));
     Headline {
         name,
         figure,
@@ -121,6 +131,7 @@ fn limit(run: &Run) -> Headline {
         range,
         details,
         reason: limit.reason.clone(),
+        explain: true,
     }
 }
 
@@ -162,12 +173,6 @@ fn instances(run: &Run) -> Headline {
             counted(instances.spares, "spare", "spares")
         ));
     }
-    if let Some(naive) = instances.naive_count {
-        details.push(format!(
-            "dividing the peak by the largest throughput would say {}",
-            figures::count(naive)
-        ));
-    }
     let (figure, unit) = match instances.count {
         Some(1) => ("1".to_owned(), "replica for the peak"),
         Some(count) => (figures::count(count), "replicas for the peak"),
@@ -180,7 +185,18 @@ fn instances(run: &Run) -> Headline {
         range,
         details,
         reason: instances.reason.clone(),
+        explain: true,
     }
+}
+
+/// The mark on a number whose rung had too few samples.
+fn low_confidence(run: &Run, level: Option<u32>) -> Option<String> {
+    let rung = run
+        .rungs
+        .iter()
+        .rfind(|rung| Some(rung.concurrency) == level && rung.validity.may_decide())?;
+    (rung.validity.verdict == Verdict::TooFewSamples)
+        .then(|| "low confidence: too few samples at that level".to_owned())
 }
 
 pub(crate) fn absent(name: &'static str, reason: String) -> Headline {
@@ -191,6 +207,7 @@ pub(crate) fn absent(name: &'static str, reason: String) -> Headline {
         range: None,
         details: Vec::new(),
         reason,
+        explain: true,
     }
 }
 

@@ -17,18 +17,23 @@
 //! | a design document or pull request | [`markdown()`] |
 //! | a spreadsheet | [`csv()`] |
 //! | a browser, offline | [`html()`] |
+//! | a CI system | [`junit()`] |
+//! | tools that read AIPerf's files | [`aiperf()`] |
+//! | runs side by side | [`terminal::comparison`] |
 //!
 //! Tables that someone else measured come in by [`import`](mod@import).
 //!
 //! Percent appears only on screen; files keep fractions. What was not measured is a dash on screen and blank in a
 //! file.
 
+mod aiperf;
 mod answer;
 mod charts;
 mod conditions;
 mod figures;
 mod html;
 pub mod import;
+mod junit;
 mod markdown;
 mod other_answers;
 mod rows;
@@ -37,7 +42,9 @@ mod server;
 pub mod terminal;
 mod verified;
 
+pub use aiperf::aiperf;
 pub use html::html;
+pub use junit::junit;
 pub use markdown::markdown;
 pub use rung_csv::csv;
 
@@ -50,4 +57,7 @@ pub enum ReportError {
     /// The CSV could not be finished.
     #[error("rung table as CSV: {0}; report this as a bug with the run.json")]
     Unfinished(String),
+    /// The tests would not become XML.
+    #[error("tests as JUnit XML: {0}; report this as a bug with the run.json")]
+    Junit(String),
 }

@@ -4,12 +4,13 @@ use std::fmt::Write;
 
 use plimsoll_run::document::Run;
 use plimsoll_run::rung::RungReport;
+use plimsoll_run::sla::Metric;
 
 use crate::answer::{self, Headline};
 use crate::conditions;
 use crate::figures::{self, NOT_MEASURED};
 use crate::other_answers::other_answers;
-use crate::rows::{LatencyUnit, remarks, rows, sla_cell};
+use crate::rows::{LatencyUnit, Percentiles, remarks, rows, sla_cell};
 use crate::verified::verified;
 
 /// The answer and the rung table as Markdown.
@@ -58,6 +59,7 @@ fn numbers(text: &mut String, run: &Run) {
             range,
             details,
             reason,
+            explain: _,
         } = headline;
         let mut why = details;
         if !reason.is_empty() {
@@ -87,12 +89,16 @@ fn table(text: &mut String, run: &Run) {
     let ttft = unit(|rung| rung.latency.ttft_ms.as_ref());
     let tpot = unit(|rung| rung.latency.tpot_ms.as_ref());
     let e2e = unit(|rung| rung.latency.e2e_ms.as_ref());
+    let asked = [Metric::Ttft, Metric::Tpot, Metric::E2e].map(|metric| Percentiles::of(run, metric));
     line(
         text,
         format!(
-            "| level | achieved | req/s | out tok/s | TTFT p50/p95 {} | TPOT p50/p95 {} | E2E p50/p95 {} | errors | SLA | verdict | |",
+            "| level | achieved | req/s | out tok/s | TTFT {} {} | TPOT {} {} | E2E {} {} | errors | SLA | verdict | |",
+            asked[0].words(),
             ttft.symbol(),
+            asked[1].words(),
             tpot.symbol(),
+            asked[2].words(),
             e2e.symbol()
         ),
     );
@@ -107,9 +113,9 @@ fn table(text: &mut String, run: &Run) {
                 figures::maybe(rung.in_flight.mean),
                 figures::maybe(rung.throughput.requests_per_s),
                 figures::maybe(rung.throughput.output_tokens_per_s),
-                ttft.pair(rung.latency.ttft_ms.as_ref()),
-                tpot.pair(rung.latency.tpot_ms.as_ref()),
-                e2e.pair(rung.latency.e2e_ms.as_ref()),
+                ttft.cell(asked[0], rung.latency.ttft_ms.as_ref()),
+                tpot.cell(asked[1], rung.latency.tpot_ms.as_ref()),
+                e2e.cell(asked[2], rung.latency.e2e_ms.as_ref()),
                 figures::percent(rung.error_rate()),
                 sla_cell(rung),
                 rung.validity.verdict.name(),

@@ -26,6 +26,7 @@ pub(crate) fn other_answers(run: &Run) -> Vec<Headline> {
     };
     [
         Some(knee(run)),
+        decline(run),
         queue_onset(run),
         bound(run),
         unless(&plan.largest_throughput_under_sla, &[best])
@@ -54,6 +55,7 @@ fn level(name: &'static str, unit: &'static str, answer: LevelAnswer) -> Headlin
         range: rate,
         details: Vec::new(),
         reason: answer.reason,
+        explain: false,
     }
 }
 
@@ -91,7 +93,26 @@ fn knee(run: &Run) -> Headline {
         range,
         details,
         reason: knee.reason.clone(),
+        explain: false,
     }
+}
+
+/// Where throughput falls again, where it does.
+fn decline(run: &Run) -> Option<Headline> {
+    let decline = run.plan.decline.as_ref()?;
+    Some(Headline {
+        name: "Decline",
+        figure: figures::percent(Some(decline.loss)),
+        unit: "less throughput",
+        range: Some(format!(
+            "at {} than at {}",
+            figures::count(decline.to),
+            figures::count(decline.from)
+        )),
+        details: Vec::new(),
+        reason: decline.reason.clone(),
+        explain: false,
+    })
 }
 
 /// Where requests start to wait, where it is known.
@@ -104,6 +125,7 @@ fn queue_onset(run: &Run) -> Option<Headline> {
         range: None,
         details: Vec::new(),
         reason: onset.reason.clone(),
+        explain: false,
     })
 }
 
@@ -136,5 +158,6 @@ fn cost(run: &Run) -> Option<Headline> {
         range: None,
         details,
         reason: String::new(),
+        explain: false,
     })
 }

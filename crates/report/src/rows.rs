@@ -2,6 +2,8 @@
 
 use plimsoll_run::document::Run;
 use plimsoll_run::rung::{Distribution, RungReport};
+use plimsoll_run::sla::{Metric, SlaTerm, Stat};
+use plimsoll_run::validity::Verdict;
 
 use crate::answer::name_levels;
 use crate::conditions::term_words;
@@ -117,34 +119,78 @@ impl LatencyUnit {
         }
     }
 
-    /// `p50/p95` in it; one dash when neither was measured.
-    pub(crate) fn pair(self, distribution: Option<&Distribution>) -> String {
-        match distribution {
-            Some(d) if finite(d.p50).is_some() || finite(d.p95).is_some() => {
-                format!("{}/{}", self.write(d.p50), self.write(d.p95))
+    /// These percentiles in it; one dash when none was measured. A p99 from too few samples stands with their number.
+    pub(crate) fn cell(self, percentiles: Percentiles, distribution: Option<&Distribution>) -> String {
+        let Some(known) = distribution else {
+            return NOT_MEASURED.to_owned();
+        };
+        let p99 = finite(known.p99).filter(|_| percentiles == Percentiles::WithP99);
+        if finite(known.p50).is_none() && finite(known.p95).is_none() && p99.is_none() {
+            return NOT_MEASURED.to_owned();
+        }
+        let mut cell = format!("{}/{}", self.write(known.p50), self.write(known.p95));
+        if percentiles == Percentiles::WithP99 {
+            cell.push_str(&format!("/{}", self.write(p99)));
+            if p99.is_some() && (1..P99_SAMPLES).contains(&known.n) {
+                cell.push_str(&format!(" (n {})", figures::count(known.n)));
             }
-            _ => NOT_MEASURED.to_owned(),
+        }
+        cell
+    }
+}
+
+/// Fewer samples than this leave a p99 undecided: what an SLA with one wants.
+const P99_SAMPLES: u64 = 500;
+
+/// Which percentiles a latency column shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Percentiles {
+    /// The median and the 95th.
+    Usual,
+    /// The 99th as well: the SLA asks for it.
+    WithP99,
+}
+
+impl Percentiles {
+    /// For the column of this metric.
+    pub(crate) fn of(run: &Run, metric: Metric) -> Self {
+        let asked = |term: &SlaTerm| term.metric == metric && term.stat == Some(Stat::P99);
+        if run.sla.terms.iter().any(asked) {
+            Percentiles::WithP99
+        } else {
+            Percentiles::Usual
+        }
+    }
+
+    /// As the column's title says it.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Percentiles::Usual => "p50/p95",
+            Percentiles::WithP99 => "p50/p95/p99",
         }
     }
 }
 
-/// The SLA cell: `met`, `fails ttft.p95`, `unknown`, or a dash without an SLA.
+/// The SLA cell: `met`, `met (low confidence)` from too few samples, `fails ttft.p95`, `inconclusive ttft.p99` where a term could
+/// not be decided, or a dash without an SLA.
 pub(crate) fn sla_cell(rung: &RungReport) -> String {
     if rung.sla.is_empty() {
         return NOT_MEASURED.to_owned();
     }
+    let with = |pass: Option<bool>| {
+        let subjects: Vec<String> = rung
+            .sla
+            .iter()
+            .filter(|outcome| outcome.pass == pass)
+            .map(|outcome| outcome.term.subject())
+            .collect();
+        subjects.join(", ")
+    };
     match rung.meets_sla() {
+        Some(true) if rung.validity.verdict == Verdict::TooFewSamples => "met (low confidence)".to_owned(),
         Some(true) => "met".to_owned(),
-        None => "unknown".to_owned(),
-        Some(false) => {
-            let failing: Vec<String> = rung
-                .sla
-                .iter()
-                .filter(|outcome| outcome.pass == Some(false))
-                .map(|outcome| outcome.term.subject())
-                .collect();
-            format!("fails {}", failing.join(", "))
-        }
+        None => format!("inconclusive {}", with(None)),
+        Some(false) => format!("fails {}", with(Some(false))),
     }
 }
 

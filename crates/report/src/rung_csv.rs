@@ -3,6 +3,7 @@
 //! The first nine columns, and the eight after them, are those of the tables that `plimsoll analyze` reads, so a
 //! run can be handed to whoever works with such tables.
 
+use plimsoll_run::answer::LevelAnswer;
 use plimsoll_run::document::Run;
 use plimsoll_run::rung::{Distribution, RungReport};
 use plimsoll_run::sla::Stat;
@@ -14,7 +15,7 @@ use crate::figures::finite;
 type Column = (&'static str, fn(&RungReport) -> String);
 
 /// The columns. Latencies in milliseconds, rates per second, shares as fractions.
-const COLUMNS: [Column; 39] = [
+const COLUMNS: [Column; 43] = [
     ("concurrency", |r| r.concurrency.to_string()),
     ("throughput_tok_s", |r| cell(r.throughput.output_tokens_per_s)),
     ("req_s", |r| cell(r.throughput.requests_per_s)),
@@ -58,6 +59,10 @@ const COLUMNS: [Column; 39] = [
     ("preemptions", |r| whole(r.server.preemptions)),
     ("server_ttft_mean_ms", |r| cell(r.server.ttft_mean_ms)),
     ("server_queue_mean_ms", |r| cell(r.server.queue_mean_ms)),
+    ("ttft_n", |r| samples(&r.latency.ttft_ms)),
+    ("tpot_n", |r| samples(&r.latency.tpot_ms)),
+    ("e2e_n", |r| samples(&r.latency.e2e_ms)),
+    ("verdict_reasons", |r| r.validity.reasons.join(" ")),
 ];
 
 /// The rung table as CSV. See the module for the columns.
@@ -66,14 +71,40 @@ const COLUMNS: [Column; 39] = [
 /// Only if the table would not become CSV, which no run is known to cause.
 pub fn csv(run: &Run) -> Result<String, ReportError> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(COLUMNS.map(|(name, _)| name))?;
+    let titles = COLUMNS.iter().map(|(name, _)| *name);
+    writer.write_record(titles.chain([ANSWERS]))?;
     for rung in &run.rungs {
-        writer.write_record(COLUMNS.map(|(_, read)| read(rung)))?;
+        let cells = COLUMNS.iter().map(|(_, read)| read(rung));
+        writer.write_record(cells.chain([answers(run, rung)]))?;
     }
     let bytes = writer
         .into_inner()
         .map_err(|error| ReportError::Unfinished(error.to_string()))?;
     String::from_utf8(bytes).map_err(|error| ReportError::Unfinished(error.to_string()))
+}
+
+/// The last column: which answers of the plan name the rung's level, by their names in `run.json`.
+const ANSWERS: &str = "answers";
+
+fn answers(run: &Run, rung: &RungReport) -> String {
+    let plan = &run.plan;
+    let level = |answer: &Option<LevelAnswer>| answer.as_ref().map(|answer| answer.concurrency);
+    let named = [
+        ("best", plan.best.as_ref().map(|best| best.concurrency)),
+        ("limit", plan.limit.as_ref().and_then(|limit| limit.concurrency)),
+        ("largest_passing", level(&plan.largest_passing)),
+        (
+            "largest_throughput_under_sla",
+            level(&plan.largest_throughput_under_sla),
+        ),
+        ("efficient_point", level(&plan.efficient_point)),
+    ];
+    let named: Vec<&str> = named
+        .into_iter()
+        .filter(|(_, level)| *level == Some(rung.concurrency))
+        .map(|(name, _)| name)
+        .collect();
+    named.join(" ")
 }
 
 /// Whether the SLA is met; `None` without an SLA, as where a term could not be evaluated.
@@ -84,6 +115,12 @@ fn sla_pass(rung: &RungReport) -> Option<bool> {
 /// A number in full, or blank.
 fn cell(value: Option<f64>) -> String {
     finite(value).map_or_else(String::new, |value| value.to_string())
+}
+
+/// How many samples a latency rests on, or blank.
+fn samples(distribution: &Option<Distribution>) -> String {
+    let n = distribution.as_ref().map(|distribution| distribution.n);
+    whole(n.filter(|n| *n > 0))
 }
 
 /// A count, or blank.

@@ -107,5 +107,6 @@ pub(crate) fn bound(run: &Run) -> Option<Headline> {
         range: Some(format!("seen at {}", figures::count(bound.concurrency))),
         details: Vec::new(),
         reason: bound.reason.clone(),
+        explain: true,
     })
 }

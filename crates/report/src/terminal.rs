@@ -3,6 +3,7 @@
 //! Strings from outside (model names, error messages) lose their control characters here, so that none can move
 //! the cursor or change colours.
 
+mod comparison;
 mod rung_table;
 mod server_table;
 mod text;
@@ -19,6 +20,8 @@ use crate::rows::sla_cell;
 use crate::verified::verified;
 
 use text::{Paint, plain, wrapped};
+
+pub use comparison::comparison;
 
 /// How to write for a terminal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -61,7 +64,7 @@ pub fn rung_line(rung: &RungReport) -> String {
         parts.push(match rung.meets_sla() {
             Some(true) => "meets the SLA".to_owned(),
             Some(false) => sla_cell(rung),
-            None => "SLA unknown".to_owned(),
+            None => format!("SLA {}", sla_cell(rung)),
         });
     }
     if rung.validity.verdict != Verdict::Valid {
@@ -76,8 +79,8 @@ pub fn table(run: &Run, style: &Style) -> String {
     rung_table::table(run, style) + &server_table::server_table(run, style)
 }
 
-/// The answer: what was measured, the three planning numbers and the knee with their intervals and reasons, the
-/// cost, and what to know before relying on them. A table that someone else measured has neither dialect nor seed, and its
+/// The answer: what was measured, the three planning numbers with their intervals and reasons, briefly what else the rungs
+/// answer, and what to know before relying on them. A table that someone else measured has neither dialect nor seed, and its
 /// workload is not known.
 #[must_use]
 pub fn answer(run: &Run, style: &Style) -> String {
@@ -118,9 +121,10 @@ fn written(run: &Run, conditions: &[(&str, String)], style: &Style) -> String {
     for headline in answer::planning_numbers(run) {
         text.push_str(&write_headline(&headline, Paint::Bold, style));
     }
+    text.push('\n');
     let rest = other_answers(run).into_iter().chain(verified(run));
     for headline in rest {
-        text.push_str(&write_headline(&headline, Paint::Plain, style));
+        text.push_str(&write_briefly(&headline, style));
     }
     let warnings = answer::warnings(run);
     if !warnings.is_empty() {
@@ -137,6 +141,26 @@ fn written(run: &Run, conditions: &[(&str, String)], style: &Style) -> String {
 
 /// Width of the column that holds the names of the numbers.
 const NAME_WIDTH: usize = 18;
+
+/// In one line where it fits: the reason stands in the other formats, and here only where the number says little without it.
+fn write_briefly(headline: &Headline, style: &Style) -> String {
+    let indent = " ".repeat(NAME_WIDTH);
+    let mut line = format!("{} {}", plain(&headline.figure), headline.unit)
+        .trim_end()
+        .to_owned();
+    if let Some(range) = &headline.range {
+        line.push_str(&format!(" ({})", plain(range)));
+    }
+    if !headline.details.is_empty() {
+        line.push_str(&format!("; {}", plain(&headline.details.join("; "))));
+    }
+    let name = format!("{:<NAME_WIDTH$}", headline.name);
+    let mut text = wrapped(&name, &indent, &line, style.width);
+    if headline.explain && !headline.reason.is_empty() {
+        text.push_str(&wrapped(&indent, &indent, &plain(&headline.reason), style.width));
+    }
+    text
+}
 
 fn write_headline(headline: &Headline, paint: Paint, style: &Style) -> String {
     let indent = " ".repeat(NAME_WIDTH);

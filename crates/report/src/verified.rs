@@ -47,5 +47,6 @@ pub(crate) fn verified(run: &Run) -> Option<Headline> {
         range,
         details: details.into_iter().flatten().collect(),
         reason: seen.reason.clone(),
+        explain: true,
     })
 }

@@ -4,6 +4,7 @@
 //! runs/<UTC time>-<label>/
 //!   run.json             replaced atomically after every rung
 //!   rungs/01-c0064/      requests.parquet, itl.hdr, timeline.csv, server.csv
+//!   verification/        requests.parquet of the open-loop replay
 //!   report.html
 //! ```
 
@@ -29,7 +30,15 @@ pub enum DirectoryError {
         /// What it said.
         source: std::io::Error,
     },
-    /// No run there.
+    /// No run of that name.
+    #[error("{}: {source}; name a run directory, such as one below runs/, or its run.json", .path.display())]
+    NoRun {
+        /// Which file.
+        path: PathBuf,
+        /// What the file system said.
+        source: std::io::Error,
+    },
+    /// No run in that file.
     #[error("{}: {source}", .path.display())]
     Document {
         /// Which file.
@@ -107,7 +116,10 @@ impl RunDirectory {
                 path.to_owned(),
             )
         };
-        let text = fs::read_to_string(&file).map_err(io(&file))?;
+        let text = fs::read_to_string(&file).map_err(|source| DirectoryError::NoRun {
+            path: file.clone(),
+            source,
+        })?;
         let run = Run::from_json(&text).map_err(|source| DirectoryError::Document { path: file, source })?;
         Ok((RunDirectory { path: directory }, run))
     }
@@ -204,6 +216,20 @@ impl RunDirectory {
         let folder = self.rung(order, level);
         fs::create_dir_all(&folder).map_err(io(&folder))?;
         rows(&folder.join("server.csv"), samples)
+    }
+
+    /// Writes `requests.parquet` of the open-loop replay, in place of an earlier one's. Returns its path below the run directory.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn save_replay(&self, requests: &[RequestRecord]) -> Result<String, DirectoryError> {
+        const FOLDER: &str = "verification";
+        const FILE: &str = "requests.parquet";
+        let folder = self.path.join(FOLDER);
+        fs::create_dir_all(&folder).map_err(io(&folder))?;
+        let path = folder.join(FILE);
+        crate::requests_parquet::write(&path, requests).map_err(table(&path))?;
+        Ok(format!("{FOLDER}/{FILE}"))
     }
 
     /// Reads a rung's `timeline.csv`; empty where there is none.

@@ -121,10 +121,12 @@ pub struct Run {
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
     /// Not JSON, or not a run.
-    #[error("not a run: {0}")]
+    #[error("not a run: {0}; name a run directory that `plimsoll sweep` made, or the run.json in it")]
     Malformed(#[from] serde_json::Error),
     /// From another version.
-    #[error("schema `{0}` is not {SCHEMA}, which this version reads")]
+    #[error(
+        "schema `{0}` is not {SCHEMA}, which this version reads; use the version that made it, or measure again"
+    )]
     Schema(String),
 }
 

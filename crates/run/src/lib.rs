@@ -7,13 +7,14 @@
 //! | driving one rung | [`runner`] |
 //! | what it left behind | [`request`], [`evidence`] |
 //! | what it says | [`rung`], [`validity`] |
-//! | what follows | [`answer`] |
+//! | what follows | [`answer`], against another run [`comparison`] |
 //! | on disk | [`document`], [`directory`], of an imported table [`table`] |
 //!
 //! Durations are [`std::time::Duration`] in code and carry their unit in the name on disk (`_ms`, `_s`). Rates are
 //! per second, shares are fractions.
 
 pub mod answer;
+pub mod comparison;
 mod custom;
 pub mod demand;
 pub mod directory;

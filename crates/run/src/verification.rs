@@ -55,6 +55,9 @@ pub struct Verification {
     pub held: Option<bool>,
     /// Why, in a sentence or two.
     pub reason: String,
+    /// The raw requests, one row each, as a path below the run directory; `None` where none were kept.
+    #[serde(default)]
+    pub requests_file: Option<String>,
 }
 
 impl Verification {
@@ -74,6 +77,7 @@ impl Verification {
             sla: Vec::new(),
             held: None,
             reason,
+            requests_file: None,
         }
     }
 }

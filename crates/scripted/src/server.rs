@@ -34,6 +34,14 @@ impl Scripted {
     /// # Errors
     /// No port, thread or certificate could be had.
     pub fn start(script: Script) -> io::Result<Self> {
+        Self::start_at((Ipv4Addr::LOCALHOST, 0).into(), script)
+    }
+
+    /// Starts a server at this address: where another one was before it, as after a restart.
+    ///
+    /// # Errors
+    /// The address is taken, or no thread or certificate could be had.
+    pub fn start_at(addr: SocketAddr, script: Script) -> io::Result<Self> {
         let credentials = script.tls.then(credentials).transpose()?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -42,7 +50,8 @@ impl Scripted {
         let listener = {
             let _guard = runtime.enter();
             let socket = TcpSocket::new_v4()?;
-            socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+            socket.set_reuseaddr(true)?;
+            socket.bind(addr)?;
             socket.listen(BACKLOG)?
         };
         let addr = listener.local_addr()?;

@@ -120,21 +120,31 @@ fn without_arguments(text: &str) -> String {
 fn without_user_infos(text: &str) -> String {
     // Several URLs may stand in one text, and what is around them is kept.
     text.split_inclusive(|c: char| c.is_whitespace() || c == ',')
-        .map(without_user_info)
+        .map(piece_without_credentials)
         .collect()
 }
 
-fn without_user_info(piece: &str) -> String {
-    let Some((scheme, rest)) = piece.split_once("://") else {
+/// A piece of a text with what separates it from the next: a URL loses what [`url_without_credentials`] takes.
+fn piece_without_credentials(piece: &str) -> String {
+    if !piece.contains("://") {
         return piece.to_owned();
+    }
+    let kept = piece.trim_end_matches(|c: char| c.is_whitespace() || c == ',');
+    format!("{}{}", url_without_credentials(kept), &piece[kept.len()..])
+}
+
+/// A URL or the reference to one without user info, query and fragment, which often hold keys.
+#[must_use]
+pub fn url_without_credentials(url: &str) -> String {
+    let shown = url.split(['?', '#']).next().unwrap_or(url);
+    let Some(begins) = shown.find("//").map(|at| at + 2) else {
+        return shown.to_owned();
     };
-    let kept = rest.trim_end_matches(|c: char| c.is_whitespace() || c == ',');
-    let after = &rest[kept.len()..];
-    let address = kept.split(['?', '#']).next().unwrap_or(kept);
-    let end = address.find('/').unwrap_or(address.len());
-    let (authority, path) = address.split_at(end);
+    let (before, rest) = shown.split_at(begins);
+    let end = rest.find('/').unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    format!("{scheme}://{host}{path}{after}")
+    format!("{before}{host}{path}")
 }
 
 #[cfg(test)]
@@ -142,6 +152,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn urls_are_shown_without_what_may_be_secret() {
+        for (url, shown) in [
+            ("https://user:hunter2@h/v1/?token=x#y", "https://h/v1/"),
+            ("https://h:1/v1", "https://h:1/v1"),
+            ("https://h?user@x", "https://h"),
+            ("//user:hunter2@h/v1", "//h/v1"),
+            ("/login?next=%2Fv1", "/login"),
+            ("(nowhere)", "(nowhere)"),
+        ] {
+            assert_eq!(url_without_credentials(url), shown);
+        }
+    }
 
     #[test]
     fn names_tell_secrets_from_tokens() {

@@ -232,7 +232,22 @@ fn errors_have_vllms_shape() {
     let long = format!(r#"{{"prompt":"{}"}}"#, "a ".repeat(5_000));
     assert!(refused("/v1/completions", &long, 400).contains("maximum context length is 4096"));
     refused("/v1/nosuch", "{}", 404);
-    assert_eq!(get(&server, "/v1/completions").status, 405);
+    let wrong_method = get(&server, "/v1/completions");
+    assert_eq!(wrong_method.status, 405);
+    assert_eq!(wrong_method.json()["error"]["code"], 405);
+    // One byte too much: all is read, so that the answer is not lost to a reset.
+    let size = (64 << 20) + 1;
+    let mut stream = connect(&server);
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {size}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(&vec![b' '; size]).unwrap();
+    let mut raw = String::new();
+    stream.read_to_string(&mut raw).unwrap();
+    assert!(raw.starts_with("HTTP/1.1 413 "), "{raw}");
+    let body: Value = serde_json::from_str(raw.split_once("\r\n\r\n").unwrap().1).unwrap();
+    assert_eq!(body["error"]["code"], 413);
 }
 
 #[test]
@@ -252,14 +267,11 @@ fn the_key_guards_v1_alone() {
         "",
     );
     assert_eq!(wrong.status, 401);
-    let right = ask_with(
-        &server,
-        "GET",
-        "/v1/models",
-        "authorization: Bearer secret\r\n",
-        "",
-    );
-    assert_eq!(right.status, 200);
+    for scheme in ["Bearer", "bearer", "BEARER"] {
+        let header = format!("authorization: {scheme} secret\r\n");
+        let right = ask_with(&server, "GET", "/v1/models", &header, "");
+        assert_eq!(right.status, 200, "{scheme}");
+    }
     assert_eq!(get(&server, "/health").status, 200);
     assert_eq!(get(&server, "/metrics").status, 200);
 }

@@ -4,25 +4,21 @@
 //! request waits for another, unless the user caps what may be in flight; then the wait shows as dispatch delay.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::sync::mpsc;
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use plimsoll_run::evidence::{ClientHealth, Evidence, StopReason, Window};
-use plimsoll_run::rung::ServerSide;
+use plimsoll_run::evidence::{Evidence, StopReason, Window};
 use plimsoll_run::runner::{Phase, Progress, RunnerError, Stop, Watch};
-use tokio::sync::{Semaphore, mpsc as wake, watch};
+use tokio::sync::{Semaphore, mpsc as wake};
 use tokio::task::LocalSet;
 
-use super::{Held, HttpRunner};
+use super::crew::{Driven, Held, crew};
+use super::{HttpRunner, reading};
 use crate::board::Board;
-use crate::cpu::{Reading, ThreadId};
 use crate::descriptors::{check_descriptors, most_connections};
-use crate::flight::Buffers;
-use crate::reader::{Landed, Notice, read_all};
-use crate::receipt::ReadTimes;
-use crate::slot::{Bounds, Crew, Due, Orders, send_all};
+use crate::reader::Notice;
+use crate::slot::{Bounds, Crew, Due, send_all};
 
 /// How often the driver looks.
 const TICK: Duration = Duration::from_millis(50);
@@ -74,49 +70,13 @@ impl HttpRunner {
         })?;
         // Before anything is dropped: every arrival counts.
         held.board.keep_before(Duration::MAX);
-        let (stop, busiest) = attend(plan, &held, watch);
-        let _ = held.stop.send(true);
-        held.board.stop_issuing();
-        let mut reads = ReadTimes::default();
-        for thread in held.load {
-            let of_thread = thread
-                .join()
-                .map_err(|_| fail("a load thread broke down: this is a defect of plimsoll".to_owned()))?;
-            reads.merge(of_thread);
-        }
-        let (requests, chunks) = held
-            .reader
-            .join()
-            .map_err(|_| fail("the reader broke down: this is a defect of plimsoll".to_owned()))?;
-        Ok(Evidence {
-            level: 0,
-            window: Some(Window {
-                opens: plan.opens,
-                closes: plan.closes,
-            }),
-            took: held.origin.elapsed(),
-            stop,
-            requests,
-            chunks,
-            client: ClientHealth {
-                stamps: reads.source(),
-                busiest_thread_cpu: busiest,
-                read_delay: reads.delay(),
-            },
-            server: ServerSide::default(),
-            server_samples: Vec::new(),
-        })
+        let driven = attend(plan, &held, watch);
+        held.gather(0, driven).map_err(fail)
     }
 
     fn start_open(&self, plan: &OpenLoop, most_connections: u32) -> std::io::Result<Held> {
         let threads = self.threads.min(plan.arrivals.len()).max(1);
         let slots = u32::try_from(plan.arrivals.len()).unwrap_or(u32::MAX);
-        let board = Arc::new(Board::new(slots, threads));
-        let orders = Arc::new(Orders {
-            rung: plan.order,
-            prompts: self.prompts.rung(plan.order),
-            ..self.orders.clone()
-        });
         let bounds = Arc::new(Bounds {
             turns: plan
                 .max_in_flight
@@ -124,76 +84,25 @@ impl HttpRunner {
             most_connections,
             connected: AtomicU32::new(0),
         });
-        let (stop, stopped) = watch::channel(false);
-        let (landed, landing) = mpsc::channel::<Landed>();
-        let (noticed, notices) = mpsc::channel();
-        let (give_back, back): (Vec<_>, Vec<_>) = (0..threads).map(|_| mpsc::channel::<Buffers>()).unzip();
-        let (waking, woken): (Vec<_>, Vec<_>) =
-            (0..threads).map(|_| wake::unbounded_channel::<Due>()).unzip();
-        let reader = {
-            let board = Arc::clone(&board);
-            let redactor = orders.line.redactor.clone();
-            std::thread::Builder::new()
-                .name("plimsoll-reader".to_owned())
-                .spawn(move || read_all(&landing, &give_back, &noticed, &board, &redactor))?
-        };
-        let runtimes = (0..threads)
-            .map(|_| tokio::runtime::Builder::new_current_thread().enable_all().build())
-            .collect::<std::io::Result<Vec<_>>>()?;
-        let origin = Instant::now();
-        let mut load = Vec::with_capacity(threads + 1);
-        let mut thread_ids = Vec::with_capacity(threads);
-        for (thread, ((runtime, buffers), due)) in runtimes.into_iter().zip(back).zip(woken).enumerate() {
-            let (orders, board, landed) = (Arc::clone(&orders), Arc::clone(&board), landed.clone());
-            let (mut stopped, bounds) = (stopped.clone(), Arc::clone(&bounds));
-            let id = Arc::new(OnceLock::new());
-            thread_ids.push(Arc::clone(&id));
-            load.push(
-                std::thread::Builder::new()
-                    .name(format!("plimsoll-load-{thread}"))
-                    .spawn(move || {
-                        if let Some(own) = ThreadId::own() {
-                            let _ = id.set(own);
-                        }
-                        let crew = Rc::new(Crew {
-                            orders,
-                            board,
-                            origin,
-                            thread,
-                            landed,
-                            buffers,
-                        });
-                        let local = LocalSet::new();
-                        local.spawn_local(send_all(crew, bounds, threads, due));
-                        // As in a closed loop, dropping the set lands what is in flight as failures.
-                        runtime.block_on(local.run_until(async {
-                            let _ = stopped.wait_for(|stop| *stop).await;
-                        }));
-                        drop(local);
-                        ReadTimes::take()
-                    })?,
-            );
-        }
-        drop(landed);
-        let (arrivals, schedule_board) = (plan.arrivals.clone(), Arc::clone(&board));
-        load.push(
-            std::thread::Builder::new()
-                .name("plimsoll-schedule".to_owned())
-                .spawn(move || {
-                    keep_schedule(&arrivals, origin, &schedule_board, &waking);
-                    // It reads nothing.
-                    ReadTimes::default()
-                })?,
-        );
-        Ok(Held {
-            board,
-            origin,
-            stop,
-            load,
-            reader,
-            notices,
-            thread_ids,
-        })
+        let mut waking = Vec::with_capacity(threads);
+        let mut held = crew(
+            threads,
+            Board::new(slots, threads),
+            self.orders_for(plan.order),
+            |_| {
+                let (wake, due) = wake::unbounded_channel::<Due>();
+                waking.push(wake);
+                let bounds = Arc::clone(&bounds);
+                move |crew: Rc<Crew>, local: &LocalSet| {
+                    local.spawn_local(send_all(crew, bounds, threads, due));
+                }
+            },
+        )?;
+        let (arrivals, origin, board) = (plan.arrivals.clone(), held.origin, Arc::clone(&held.board));
+        held.add("plimsoll-schedule", move || {
+            keep_schedule(&arrivals, origin, &board, &waking);
+        })?;
+        Ok(held)
     }
 }
 
@@ -226,13 +135,12 @@ fn keep_schedule(
 }
 
 /// Watches until all arrivals have been answered, the drain is over, too many fail, or the user stops it.
-fn attend(plan: &OpenLoop, held: &Held, watch: &Watch) -> (StopReason, Option<f64>) {
+fn attend(plan: &OpenLoop, held: &Held, watch: &Watch) -> Driven {
     let mut progress = Progress {
         expected: plan.closes,
         ..Progress::default()
     };
-    let began = Reading::take(&held.thread_ids());
-    let mut began = (!held.thread_ids().is_empty()).then_some(began);
+    let mut began = reading(held);
     let (mut stop, mut last_sent_by) = (StopReason::Asked, plan.closes);
     loop {
         while let Ok(Notice(record)) = held.notices.try_recv() {
@@ -250,8 +158,8 @@ fn attend(plan: &OpenLoop, held: &Held, watch: &Watch) -> (StopReason, Option<f6
             Phase::Drain
         };
         watch.show(phase, &progress);
-        if began.is_none() && held.thread_ids().len() == held.thread_ids.len() {
-            began = Some(Reading::take(&held.thread_ids()));
+        if began.is_none() {
+            began = reading(held);
         }
         if stop == StopReason::Asked {
             let ill = progress.ended >= ENDED_LEAST && progress.failed * FAILED_ONE_IN > progress.ended;
@@ -271,6 +179,12 @@ fn attend(plan: &OpenLoop, held: &Held, watch: &Watch) -> (StopReason, Option<f6
         }
         std::thread::sleep(TICK);
     }
-    let busiest = began.and_then(|began| began.busiest_until(&Reading::take(&held.thread_ids())));
-    (stop, busiest)
+    Driven {
+        window: Some(Window {
+            opens: plan.opens,
+            closes: plan.closes,
+        }),
+        stop,
+        busiest: began.and_then(|began| began.busiest_until(&reading(held)?)),
+    }
 }

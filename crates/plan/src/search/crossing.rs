@@ -12,6 +12,8 @@ use crate::onset::onset;
 const SURE: f64 = 1.645;
 /// So many probes by prediction; if they did not suffice, the predictions are worth nothing, and halving is.
 const PREDICTIONS: usize = 6;
+/// So many levels inside a bracket that cannot be judged, and it is left as wide as it is.
+const VAIN: usize = 4;
 
 impl<'a> View<'a> {
     /// The highest level that passes by more than the noise (or at all, where none does), and the lowest above it that
@@ -33,16 +35,27 @@ impl<'a> View<'a> {
         Some((low, high))
     }
 
-    /// The limit's bracket while it is wider than the resolution, and nothing inside it has been tried in vain.
+    /// The limit's bracket while it is wider than the resolution.
     pub(super) fn limit_bracket(&self) -> Option<Bracket> {
         let (low, high) = self.sides()?;
         let bracket = Bracket {
             low: low.level,
             high: high.level,
         };
-        let open = !bracket.adjacent() && bracket.ratio() > 1.0 + self.resolution;
-        let in_vain = self.levels.iter().any(|row| bracket.inside(row.level));
-        (open && !in_vain).then_some(bracket)
+        self.open(bracket).then_some(bracket)
+    }
+
+    fn open(&self, bracket: Bracket) -> bool {
+        !bracket.adjacent() && bracket.ratio() > 1.0 + self.resolution
+    }
+
+    /// Levels inside the bracket that were tried and could not be judged.
+    fn in_vain(&self, bracket: Bracket) -> Vec<u32> {
+        self.levels
+            .iter()
+            .map(|row| row.level)
+            .filter(|level| bracket.inside(*level))
+            .collect()
     }
 
     /// Step 4: inside the limit's bracket.
@@ -69,12 +82,11 @@ impl<'a> View<'a> {
             low: pass.level,
             high: fail.level,
         };
-        let in_vain = self.levels.iter().any(|row| bracket.inside(row.level));
         let settled = !pass.near && !fail.near && bracket.ratio() <= 1.0 + self.resolution;
-        if bracket.adjacent() || in_vain || settled {
+        if bracket.adjacent() || settled {
             return None;
         }
-        Some(self.inside(bracket, pass, fail, probes))
+        self.inside(bracket, pass, fail, probes)
     }
 
     /// A smooth term: to both sides of the estimate in turn, until it is sure.
@@ -130,11 +142,21 @@ impl<'a> View<'a> {
                 )
             });
         };
-        Some(self.inside(bracket, low, fail, probes))
+        self.inside(bracket, low, fail, probes)
     }
 
-    /// A level inside a bracket: where the crossing is predicted, or where requests begin to wait, or in the middle.
-    fn inside(&self, bracket: Bracket, pass: &Level, fail: &Level, probes: usize) -> (u32, String) {
+    /// A level inside a bracket: where the crossing is predicted, or where requests begin to wait, or in the middle. Around
+    /// levels that could not be judged, the middle of the widest gap, a few times: whatever they suffer from need not reach
+    /// as far.
+    fn inside(&self, bracket: Bracket, pass: &Level, fail: &Level, probes: usize) -> Probe {
+        let why = format!("the limit lies between {} and {}", bracket.low, bracket.high);
+        let in_vain = self.in_vain(bracket);
+        if !in_vain.is_empty() {
+            return bracket
+                .widest_gap(&in_vain)
+                .filter(|gap| self.open(*gap) && in_vain.len() < VAIN)
+                .map(|gap| (gap.middle(), why));
+        }
         let onset = onset(&self.levels).map(|onset| onset.concurrency);
         let predicted = crossing_at(pass, fail, onset).filter(|_| probes < PREDICTIONS);
         let level = match (predicted, onset) {
@@ -145,9 +167,6 @@ impl<'a> View<'a> {
             }
             (None, _) => bracket.middle(),
         };
-        (
-            level,
-            format!("the limit lies between {} and {}", bracket.low, bracket.high),
-        )
+        Some((level, why))
     }
 }

@@ -151,15 +151,35 @@ pub(super) fn little(
     })
 }
 
+/// Mean number of slots, in each of so many bins of the window, that wait for a request which fails after [`OVERDUE`] times
+/// the longest reply.
+fn stuck_slots(evidence: &Evidence, window: Window, bins: u32) -> Vec<f64> {
+    let width = window.length().as_secs_f64() / f64::from(bins);
+    let mut slots = vec![0.0; bins as usize];
+    let Some(longest) = evidence.requests.iter().filter_map(RequestRecord::e2e).max() else {
+        return slots;
+    };
+    for record in evidence.requests.iter().filter(|record| !record.ok()) {
+        if record.ended.saturating_sub(record.sent) < longest.saturating_mul(OVERDUE) {
+            continue;
+        }
+        for (bin, slots) in slots.iter_mut().enumerate() {
+            let from = window.opens.as_secs_f64() + width * bin as f64;
+            let inside = record.ended.as_secs_f64().min(from + width) - record.sent.as_secs_f64().max(from);
+            *slots += inside.max(0.0) / width;
+        }
+    }
+    slots
+}
+
 pub(super) fn unsteady(
+    report: &RungReport,
     evidence: &Evidence,
     window: Window,
-    unanswered: &Unanswered,
 ) -> Option<(Verdict, String)> {
     const BINS: u32 = 16;
-    // A window of three responses or so is too short to have halves; and a slot whose request got stuck is missing from the
-    // second.
-    if evidence.stop == StopReason::Hopeless || unanswered.stuck > 0.0 {
+    // A window of three responses or so is too short to have halves.
+    if evidence.stop == StopReason::Hopeless {
         return None;
     }
     let bins = in_window(evidence, window, BINS).unwrap_or_else(|| {
@@ -171,7 +191,15 @@ pub(super) fn unsteady(
     });
     // From few endings the halves differ by chance.
     let least = UNSTEADY_SHARE + 1.0 / bins.total.max(1.0).sqrt();
-    halves_differ(&bins.rates(), least).then(|| {
+    // A slot whose request got stuck serves nobody for that time: its share of the bin is no change of the server's pace.
+    let level = f64::from(report.concurrency);
+    let rates: Vec<f64> = bins
+        .rates()
+        .iter()
+        .zip(stuck_slots(evidence, window, BINS))
+        .map(|(rate, stuck)| rate * level / (level - stuck).max(1.0))
+        .collect();
+    halves_differ(&rates, least).then(|| {
         (
             Verdict::Unsteady,
             format!(

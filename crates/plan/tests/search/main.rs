@@ -195,6 +195,36 @@ fn invalid_by_chance_is_measured_once_more_and_by_nature_is_not() {
     }
 }
 
+#[test]
+fn a_level_that_cannot_be_judged_does_not_end_the_search() {
+    let settings = settings(sla(&["ttft.p95<=500ms"]));
+    for hidden in [80..=140, 95..=105, 120..=130] {
+        let mut server = breaks_above(100);
+        let rungs = run(&settings, |level| {
+            let mut rung = server(level);
+            if hidden.contains(&level) {
+                rung.validity.verdict = Verdict::StreamBuffered;
+            }
+            rung
+        });
+        let levels: Vec<u32> = rungs.iter().map(|rung| rung.concurrency).collect();
+        let limit = answer(&rungs, &settings.sla, &Demand::default()).limit.unwrap();
+        let [Some(low), Some(high)] = limit.interval else {
+            panic!("{limit:?}");
+        };
+        assert!(low <= 100.0 && 100.0 <= high, "{limit:?}");
+        // As near as the levels that can be judged allow, and four times in vain at most.
+        assert!(
+            high / low < 1.5 * f64::from(*hidden.end()) / f64::from(*hidden.start()),
+            "{hidden:?} {levels:?} {limit:?}"
+        );
+        assert!(
+            levels.iter().filter(|level| hidden.contains(level)).count() <= 4,
+            "{levels:?}"
+        );
+    }
+}
+
 /// A server whose TTFT breaks 500 ms above `limit` users.
 fn breaks_above(limit: u32) -> impl FnMut(u32) -> RungReport {
     move |level| {

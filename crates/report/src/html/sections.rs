@@ -2,13 +2,14 @@
 
 use plimsoll_run::document::{Run, Status};
 use plimsoll_run::rung::{AskedActual, RungReport};
+use plimsoll_run::sla::Metric;
 
 use super::escape::text;
 use crate::answer::{self, Headline};
 use crate::charts::{Chart, RungTimeline};
 use crate::conditions;
 use crate::figures::{self, finite};
-use crate::rows::{self, LatencyUnit, Row, rows, sla_cell};
+use crate::rows::{self, LatencyUnit, Percentiles, Row, rows, sla_cell};
 
 /// Target, time and status under the title.
 pub(super) fn subheading(run: &Run) -> String {
@@ -128,14 +129,16 @@ pub(super) fn table(run: &Run) -> String {
     let ttft = unit(|rung| rung.latency.ttft_ms.as_ref());
     let tpot = unit(|rung| rung.latency.tpot_ms.as_ref());
     let e2e = unit(|rung| rung.latency.e2e_ms.as_ref());
+    let asked = [Metric::Ttft, Metric::Tpot, Metric::E2e].map(|metric| Percentiles::of(run, metric));
+    let heading = |at: usize, unit: LatencyUnit| format!("{} {}", asked[at].words(), unit.symbol());
     let head: String = [
         ("level", String::new()),
         ("achieved", "in flight".to_owned()),
         ("req/s", String::new()),
         ("output", "tokens/s".to_owned()),
-        ("TTFT", format!("p50/p95 {}", ttft.symbol())),
-        ("TPOT", format!("p50/p95 {}", tpot.symbol())),
-        ("E2E", format!("p50/p95 {}", e2e.symbol())),
+        ("TTFT", heading(0, ttft)),
+        ("TPOT", heading(1, tpot)),
+        ("E2E", heading(2, e2e)),
         ("requests", String::new()),
         ("errors", String::new()),
     ]
@@ -147,14 +150,17 @@ pub(super) fn table(run: &Run) -> String {
             .map(|title| format!("<th scope=\"col\" class=\"words\">{title}<small></small></th>")),
     )
     .collect();
-    let body: String = rows.iter().map(|row| table_row(row, [ttft, tpot, e2e])).collect();
+    let body: String = rows
+        .iter()
+        .map(|row| table_row(row, [ttft, tpot, e2e], asked))
+        .collect();
     format!(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"rungs-title\"><table><thead><tr>{head}\
          </tr></thead><tbody>{body}</tbody></table></div>"
     )
 }
 
-fn table_row(row: &Row<'_>, [ttft, tpot, e2e]: [LatencyUnit; 3]) -> String {
+fn table_row(row: &Row<'_>, [ttft, tpot, e2e]: [LatencyUnit; 3], asked: [Percentiles; 3]) -> String {
     let rung = row.rung;
     let interval = rung
         .throughput
@@ -177,9 +183,9 @@ fn table_row(row: &Row<'_>, [ttft, tpot, e2e]: [LatencyUnit; 3]) -> String {
             "{}{interval}",
             figures::maybe(rung.throughput.output_tokens_per_s)
         ),
-        ttft.pair(rung.latency.ttft_ms.as_ref()),
-        tpot.pair(rung.latency.tpot_ms.as_ref()),
-        e2e.pair(rung.latency.e2e_ms.as_ref()),
+        ttft.cell(asked[0], rung.latency.ttft_ms.as_ref()),
+        tpot.cell(asked[1], rung.latency.tpot_ms.as_ref()),
+        e2e.cell(asked[2], rung.latency.e2e_ms.as_ref()),
         figures::count(rung.requests.sent),
         figures::percent(rung.error_rate()),
     ]

@@ -8,7 +8,7 @@ use plimsoll_run::sla::Metric;
 use super::Style;
 use super::text::{Paint, plain, wrapped};
 use crate::figures::{self, NOT_MEASURED, finite};
-use crate::rows::{LatencyUnit, Row, remarks, rows, sla_cell};
+use crate::rows::{LatencyUnit, Percentiles, Row, remarks, rows, sla_cell};
 
 /// A rule under the header and one under the table, nothing else.
 const RULED: TableStyle = TableStyle::new()
@@ -76,17 +76,18 @@ fn columns(run: &Run, rows: &[Row<'_>]) -> Vec<Column> {
             .all(|known| finite(known.p50).is_none() && finite(known.p95).is_none())
             && column().flatten().any(|known| finite(known.mean).is_some());
         let unit = LatencyUnit::of(column());
+        let percentiles = Percentiles::of(run, metric);
         let cells = column()
             .map(|known| match known {
                 Some(known) if only_means => unit.write(known.mean),
-                known => unit.pair(known),
+                known => unit.cell(percentiles, known),
             })
             .collect();
         Column {
             title,
             unit: format!(
                 "{} {}",
-                if only_means { "mean" } else { "p50/p95" },
+                if only_means { "mean" } else { percentiles.words() },
                 unit.symbol()
             ),
             cells,

@@ -1,5 +1,6 @@
 //! Errors before the stream, worded as vLLM words them.
 
+use axum::extract::rejection::BytesRejection;
 use axum::response::{IntoResponse, Response};
 use http::{StatusCode, header};
 use serde_json::json;
@@ -39,6 +40,30 @@ impl Refusal {
             message: message.into(),
             kind: "NotFoundError",
             param,
+        }
+    }
+
+    /// 405.
+    pub(crate) fn method() -> Self {
+        Refusal {
+            status: StatusCode::METHOD_NOT_ALLOWED,
+            message: "Method Not Allowed".to_owned(),
+            kind: "Method Not Allowed",
+            param: None,
+        }
+    }
+
+    /// A body that could not be read: 413 where it is too large.
+    pub(crate) fn unread(rejection: BytesRejection) -> Self {
+        Refusal {
+            status: rejection.status(),
+            message: rejection.body_text(),
+            kind: if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
+                "Payload Too Large"
+            } else {
+                "BadRequestError"
+            },
+            param: None,
         }
     }
 

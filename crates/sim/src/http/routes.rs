@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::rejection::BytesRejection;
 use axum::extract::{DefaultBodyLimit, Request as HttpRequest, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -31,6 +32,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/chat/completions", post(chat))
         .route("/v1/completions", post(completions))
         .route("/v1/models", get(models))
+        .method_not_allowed_fallback(|| async { Refusal::method() })
         .layer(middleware::from_fn_with_state(Arc::clone(&shared), check_key));
     Router::new()
         .route("/health", get(|| async { StatusCode::OK }))
@@ -38,6 +40,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/version", get(version))
         .route("/metrics", get(metrics_page))
         .merge(guarded)
+        .method_not_allowed_fallback(|| async { Refusal::method() })
         .fallback(|| async { Refusal::not_found(None, "Not Found") })
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .with_state(shared)
@@ -50,8 +53,9 @@ async fn check_key(State(shared): State<Arc<Shared>>, request: HttpRequest, next
             .headers()
             .get(header::AUTHORIZATION)
             .and_then(|value| value.to_str().ok())
-            .and_then(|value| value.strip_prefix("Bearer "))
-            .is_some_and(|given| given.trim() == key)
+            .and_then(|value| value.split_once(' '))
+            // The scheme's case does not matter (RFC 9110, section 11.1).
+            .is_some_and(|(scheme, given)| scheme.eq_ignore_ascii_case("bearer") && given.trim() == key)
     });
     if allowed {
         next.run(request).await
@@ -102,12 +106,15 @@ async fn metrics_page(State(shared): State<Arc<Shared>>) -> Result<Response, Ref
         .into_response())
 }
 
-async fn chat(State(shared): State<Arc<Shared>>, body: Bytes) -> Result<Response, Refusal> {
-    answer(shared, Route::Chat, body).await
+/// A body, or why there is none.
+type Posted = Result<Bytes, BytesRejection>;
+
+async fn chat(State(shared): State<Arc<Shared>>, body: Posted) -> Result<Response, Refusal> {
+    answer(shared, Route::Chat, body.map_err(Refusal::unread)?).await
 }
 
-async fn completions(State(shared): State<Arc<Shared>>, body: Bytes) -> Result<Response, Refusal> {
-    answer(shared, Route::Completions, body).await
+async fn completions(State(shared): State<Arc<Shared>>, body: Posted) -> Result<Response, Refusal> {
+    answer(shared, Route::Completions, body.map_err(Refusal::unread)?).await
 }
 
 async fn answer(shared: Arc<Shared>, route: Route, body: Bytes) -> Result<Response, Refusal> {
