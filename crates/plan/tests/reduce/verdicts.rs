@@ -82,7 +82,7 @@ fn a_slot_that_waits_for_a_stuck_request_is_no_change_of_pace() {
                 class: FailureClass::Deadline,
                 message: "not finished after 8 s".to_owned(),
             });
-            chunks.push([].into_iter());
+            chunks.push([]);
         } else {
             let times = evidence.chunks.of(at).iter();
             chunks.push(times.map(|after| Duration::from_micros(u64::from(*after))));
