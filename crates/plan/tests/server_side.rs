@@ -121,7 +121,7 @@ fn requests_that_never_reached_the_server_were_not_delivered() {
             ..seen(4, 0, 90.0)
         },
     ] {
-        assert_eq!(compared(believed.clone()).verdict, Verdict::Valid, "{believed:?}");
+        assert_eq!(compared(believed).verdict, Verdict::Valid, "{believed:?}");
     }
 }
 
