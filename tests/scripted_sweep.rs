@@ -340,7 +340,7 @@ fn credentials_stand_in_no_file_and_no_output() {
     let url = server.url().replace("http://", "http://user:sk-secret-2@");
     let finished = folder
         .plimsoll_with(
-            ("PLIMSOLL_TEST_KEY", "sk-secret-1"),
+            &[("PLIMSOLL_TEST_KEY", "sk-secret-1")],
             &sweep(
                 &url,
                 &[

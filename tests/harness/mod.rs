@@ -81,12 +81,12 @@ impl Folder {
         Finished::of(&output, started.elapsed())
     }
 
-    /// Runs `plimsoll` with an environment variable set.
-    pub fn plimsoll_with(&self, variable: (&str, &str), arguments: &[&str]) -> Finished {
+    /// Runs `plimsoll` with environment variables set.
+    pub fn plimsoll_with(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Finished {
         let started = Instant::now();
         let output = self
             .command(arguments)
-            .env(variable.0, variable.1)
+            .envs(variables.iter().copied())
             .output()
             .unwrap();
         Finished::of(&output, started.elapsed())

@@ -175,11 +175,12 @@ impl Flight {
         if *framer == Framer::Whole {
             return;
         }
+        let from = if framer.decided_by(data) { 0 } else { base };
         let mut start = marks.last().map_or(0, |mark| mark.end);
         let (tail, events, look) = (&mut self.tail, &mut self.events, self.look);
         let body = &*body;
         let ended = |framing: Framing, end: usize| {
-            let end = base + end;
+            let end = from + end;
             let event = &body[start..end];
             start = end;
             marks.push(Mark { end, at_ns });
@@ -191,7 +192,7 @@ impl Flight {
                 *events += u64::from(seen != Tail::Done);
             }
         };
-        framer.push(data, ended);
+        framer.push(&body[from..], ended);
     }
 }
 

@@ -17,6 +17,8 @@ mod error;
 mod exchange;
 mod flight;
 mod framing;
+#[cfg(fuzzing)]
+pub mod fuzzed;
 mod inflate;
 #[cfg(target_os = "linux")]
 mod kernel_stamp;

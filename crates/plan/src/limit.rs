@@ -103,7 +103,12 @@ impl Found<'_, '_> {
     fn interval(&self) -> [Option<f64>; 2] {
         let level_of = |level: Option<&Level>| level.map(|level| f64::from(level.level));
         match &self.estimate {
-            Some(estimate) => estimate.interval().map(Some),
+            // The answer is a whole number on the safe side of the crossing: its interval reaches down to it.
+            Some(estimate) => {
+                let [low, high] = estimate.interval();
+                let least = self.concurrency().map_or(low, |level| low.min(f64::from(level)));
+                [Some(least), Some(high)]
+            }
             None => [level_of(self.row), level_of(self.certain)],
         }
     }
