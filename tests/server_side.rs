@@ -6,7 +6,8 @@ mod harness;
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use harness::Folder;
+use harness::{Folder, text};
+use plimsoll_scripted::{Page, Script, Scripted};
 use plimsoll_sim::http::{ServeOptions, ServerHandle, serve};
 use plimsoll_sim::preset::quick;
 use serde_json::Value;
@@ -111,4 +112,109 @@ fn metrics_that_are_not_there_do_no_harm() {
             .contains("127.0.0.1:9/metrics gives no metrics"),
         "{run:#}"
     );
+}
+
+/// The body of a page captured from a real engine, headers and all.
+fn captured(name: &str) -> String {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/load/tests/fixtures/captured");
+    let page = std::fs::read_to_string(folder.join(name))
+        .unwrap()
+        .replace("\r\n", "\n");
+    page.split_once("\n\n").unwrap().1.to_owned()
+}
+
+#[test]
+fn what_real_engines_tell_of_themselves_is_read() {
+    let page = |name: &str| Page::json(200, captured(name));
+    let vllm = Script::default()
+        .models(["smollm2"])
+        .route("/v1/models", page("vllm/get-v1_models.txt"))
+        .route("/version", page("vllm/get-version.txt"));
+    let llama = Script::default()
+        .models(["smollm2"])
+        .route("/v1/models", page("llama-cpp/get-v1_models.txt"))
+        .route("/props", page("llama-cpp/get-props.txt"));
+    for (script, engine, version, settings) in [
+        (
+            vllm,
+            "vllm",
+            Some("0.32.0"),
+            vec![("max_model_len", Value::from(2048))],
+        ),
+        (
+            llama,
+            "llama.cpp",
+            Some("b0-unknown"),
+            vec![
+                ("n_ctx", 2048.into()),
+                ("total_slots", 4.into()),
+                ("model_ftype", "Q4_1".into()),
+            ],
+        ),
+    ] {
+        let server = Scripted::start(script).unwrap();
+        let found = Folder::new()
+            .plimsoll(&["probe", &server.url(), "--json"])
+            .expect_code(0)
+            .json();
+        assert_eq!(text(&found, "/target/engine/name"), engine);
+        assert_eq!(found["target"]["engine"]["version"].as_str(), version);
+        assert_eq!(text(&found, "/target/model"), "smollm2");
+        for (name, value) in settings {
+            assert_eq!(
+                found["target"]["serving_config"][name], value,
+                "{engine}: {found:#}"
+            );
+        }
+    }
+}
+
+#[test]
+fn metrics_on_another_origin_are_read_and_never_see_the_key() {
+    let page = "# TYPE vllm:num_requests_running gauge\n\
+        vllm:num_requests_running{engine=\"0\"} 4.0\n\
+        # TYPE vllm:kv_cache_usage_perc gauge\n\
+        vllm:kv_cache_usage_perc{engine=\"0\"} 0.25\n";
+    let metrics = Scripted::start(
+        Script::default()
+            .route(
+                "/fleet/metrics",
+                Page::new(200, "text/plain; version=0.0.4", page),
+            )
+            .keep_requests(100),
+    )
+    .unwrap();
+    let gateway = Scripted::start(
+        Script::default()
+            .api_key("sk-hunter2")
+            .ttft(std::time::Duration::from_millis(20)),
+    )
+    .unwrap();
+    let folder = Folder::new();
+    let at = format!("{}/fleet/metrics", metrics.url());
+    let extra = ["--metrics-url", &at, "--api-key", "sk-hunter2"];
+    let run = sweep(&folder, &gateway.url(), &extra);
+    let server = &run["rungs"][0]["server"];
+    assert_eq!(
+        (&server["running_max"], &server["kv_cache_usage_max"]),
+        (&4.into(), &0.25.into()),
+        "{server}"
+    );
+    assert_eq!(text(&run, "/target/engine/name"), "vllm");
+    let seen = metrics.seen().last;
+    assert!(
+        seen.iter()
+            .filter(|request| request.path == "/fleet/metrics")
+            .count()
+            >= 4
+    );
+    for request in seen {
+        assert!(
+            request
+                .headers
+                .iter()
+                .all(|(_, value)| !value.contains("hunter2")),
+            "{request:?}"
+        );
+    }
 }
