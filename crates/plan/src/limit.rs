@@ -259,14 +259,19 @@ pub(crate) fn best(levels: &[Level], sla: &Sla, tokens: bool) -> Option<Best> {
         .collect();
     let (&&(first, rate), last) = (ties.first()?, ties.last()?.0);
     let unit = if tokens { "output tokens/s" } else { "requests/s" };
-    let tie = if last.level > first.level {
-        format!(" Levels up to {} give no more than 2 % beyond it.", last.level)
-    } else {
-        String::new()
-    };
     // A level whose distance from a tie is within the noise of the two throughputs could be the answer of another run.
     let noise = |level: &Level| level.rung.throughput.relative_se.unwrap_or(0.0);
-    let top = rates.iter().max_by(|a, b| a.1.total_cmp(&b.1))?.0;
+    let (top, most) = *rates.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let why = if first.level == top.level {
+        format!("has the largest throughput: {} {unit}.", figure(rate))
+    } else {
+        format!(
+            "is the lowest within 2 % of the largest throughput: {} {unit} against {} at {}.",
+            figure(rate),
+            figure(most),
+            top.level
+        )
+    };
     let lowest = rates
         .iter()
         .find(|(level, rate)| {
@@ -285,14 +290,13 @@ pub(crate) fn best(levels: &[Level], sla: &Sla, tokens: bool) -> Option<Best> {
         requests_per_s: first.rung.throughput.requests_per_s,
         output_tokens_per_s: first.rung.throughput.output_tokens_per_s,
         reason: format!(
-            "Of the levels {}, {} has the largest throughput: {} {unit}.{tie}{doubt}",
+            "Of the levels {}, {} {why}{doubt}",
             if sla.terms.is_empty() {
                 "tried"
             } else {
                 "that meet the SLA"
             },
             first.level,
-            figure(rate)
         ),
     })
 }
