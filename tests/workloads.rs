@@ -76,7 +76,7 @@ fn words(text: &str) -> usize {
 }
 
 #[test]
-fn no_prompt_of_a_sweep_begins_like_another() {
+fn case_21_no_prompt_of_a_sweep_begins_like_another() {
     let (server, folder) = (server(), Folder::new());
     for _ in 0..2 {
         // The second sweep has another seed, as every run should against a warm server.

@@ -84,7 +84,7 @@ fn a_stalled_server_does_not_hold_up_the_schedule() {
 }
 
 #[test]
-fn waiting_behind_a_cap_is_latency_and_dispatch_delay() {
+fn case_19_waiting_behind_a_cap_is_latency_and_dispatch_delay() {
     // The reported case: 500 ms of service, 10 requests/s, one at a time in the client. From the schedule the k-th takes
     // 500 + 400k ms: mean 1900, largest 3300 ms; from the time of sending each takes some 506 ms.
     let server = server(Script::default().ttft(ms(500)));

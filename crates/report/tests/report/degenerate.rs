@@ -183,7 +183,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_run_breaks_a_report(
+    fn case_17_no_infinity_breaks_a_report(
         rungs in proptest::collection::vec(any_rung(), 0..5),
         plan in proptest::collection::vec(any_float(), 16),
         saturated: bool,
