@@ -305,6 +305,12 @@ pub struct ProbeArguments {
 pub struct ResumeArguments {
     /// A run directory or its run.json
     pub run: PathBuf,
+    /// Take credentials, trust and connection from this target of the sweep file
+    #[arg(long, value_name = "NAME", help_heading = "Target")]
+    pub target: Option<String>,
+    /// Sweep file [default: plimsoll.toml where there is one]
+    #[arg(long, value_name = "FILE", requires = "target", help_heading = "Target")]
+    pub config: Option<PathBuf>,
     /// Credentials and trust, as the run had them.
     #[command(flatten)]
     pub access: AccessArguments,

@@ -4,6 +4,19 @@
 //! |---|---|
 //! | a job and the states it goes through | [`job`] |
 //! | jobs, workload configs and tags on disk | [`store`] |
+//! | names and ARNs | [`name`] |
+//! | the endpoints that may be measured | [`target`] |
+//! | what carries a sweep out, as a rule a process of its own | [`executor`], [`process`] |
+//! | the queue, and what becomes of a job | [`conductor`] |
+//! | a job's run on disk | [`folder`] |
 
+pub mod conductor;
+pub mod executor;
+pub mod folder;
 pub mod job;
+#[cfg(test)]
+mod made_up;
+pub mod name;
+pub mod process;
 pub mod store;
+pub mod target;
