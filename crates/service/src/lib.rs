@@ -6,6 +6,7 @@
 //! | jobs, workload configs and tags on disk | [`store`] |
 //! | names and ARNs | [`name`] |
 //! | the endpoints that may be measured | [`target`] |
+//! | a workload as the API writes it | [`workload`] |
 //! | what carries a sweep out, as a rule a process of its own | [`executor`], [`process`] |
 //! | the queue, and what becomes of a job | [`conductor`] |
 //! | a job's run on disk | [`folder`] |
@@ -20,3 +21,4 @@ pub mod name;
 pub mod process;
 pub mod store;
 pub mod target;
+pub mod workload;
