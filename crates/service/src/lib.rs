@@ -4,17 +4,21 @@
 //! |---|---|
 //! | a job and the states it goes through | [`job`] |
 //! | jobs, workload configs and tags on disk | [`store`] |
+//! | the operations of the API | [`api`] |
 //! | names and ARNs | [`name`] |
 //! | the endpoints that may be measured | [`target`] |
 //! | a workload as the API writes it | [`workload`] |
+//! | where results go | [`location`] |
 //! | what carries a sweep out, as a rule a process of its own | [`executor`], [`process`] |
 //! | the queue, and what becomes of a job | [`conductor`] |
 //! | a job's run on disk | [`folder`] |
 
+pub mod api;
 pub mod conductor;
 pub mod executor;
 pub mod folder;
 pub mod job;
+pub mod location;
 #[cfg(test)]
 mod made_up;
 pub mod name;
