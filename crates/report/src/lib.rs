@@ -18,7 +18,7 @@
 //! | a spreadsheet | [`csv()`] |
 //! | a browser, offline | [`html()`] |
 //! | a CI system | [`junit()`] |
-//! | tools that read AIPerf's files | [`aiperf()`] |
+//! | tools that read AIPerf's files | [`aiperf()`], [`aiperf_profile`], [`aiperf_search_history`] |
 //! | runs side by side | [`terminal::comparison`] |
 //!
 //! Tables that someone else measured come in by [`import`](mod@import).
@@ -42,7 +42,7 @@ mod server;
 pub mod terminal;
 mod verified;
 
-pub use aiperf::aiperf;
+pub use aiperf::{aiperf, aiperf_profile, aiperf_search_history};
 pub use html::html;
 pub use junit::junit;
 pub use markdown::markdown;

@@ -9,6 +9,7 @@
 //! | the endpoints that may be measured | [`target`] |
 //! | a workload as the API writes it | [`workload`] |
 //! | where results go | [`location`] |
+//! | what a job leaves there | [`results`] |
 //! | what carries a sweep out, as a rule a process of its own | [`executor`], [`process`] |
 //! | the queue, and what becomes of a job | [`conductor`] |
 //! | a job's run on disk | [`folder`] |
@@ -23,6 +24,7 @@ pub mod location;
 mod made_up;
 pub mod name;
 pub mod process;
+pub mod results;
 pub mod store;
 pub mod target;
 pub mod workload;

@@ -13,6 +13,7 @@ use plimsoll_run::nearest::hint;
 use serde_json::Value;
 
 pub use error::{ApiError, Code};
+pub(crate) use jobs::output_location;
 
 use crate::conductor::Bell;
 use crate::folder::Folders;
