@@ -13,6 +13,7 @@ use plimsoll_run::units::{UnitError, parse_duration};
 use crate::connection::ConnectionArguments;
 use crate::demand::DemandArguments;
 use crate::endpoint_arguments::EndpointArguments;
+pub use crate::serve::ServeArguments;
 use crate::workload_arguments::WorkloadArguments;
 
 /// Finds the load line of an LLM inference endpoint: the best concurrency, the concurrency at which latency
@@ -46,6 +47,8 @@ pub enum Command {
     Predict(Box<PredictArguments>),
     /// Serve the simulated engine over HTTP, OpenAI-compatible
     Simulate(SimulateArguments),
+    /// Serve sweeps as jobs: SageMaker's benchmark API, REST and a page
+    Serve(Box<ServeArguments>),
 }
 
 /// What `sweep` prints on stdout at its end.

@@ -13,6 +13,8 @@
 //! | what carries a sweep out, as a rule a process of its own | [`executor`], [`process`] |
 //! | the queue, and what becomes of a job | [`conductor`] |
 //! | a job's run on disk | [`folder`] |
+//! | all that on a port, and who may come in | [`web`] |
+//! | everything together | [`server`] |
 
 pub mod api;
 pub mod conductor;
@@ -25,6 +27,8 @@ mod made_up;
 pub mod name;
 pub mod process;
 pub mod results;
+pub mod server;
 pub mod store;
 pub mod target;
+pub mod web;
 pub mod workload;

@@ -80,7 +80,10 @@ fn arguments(order: &Order) -> Vec<String> {
         None => {
             arguments.push("sweep".to_owned());
             match &order.target.place {
-                Place::Address(address) => arguments.push(address.clone()),
+                // No sweep file: one that lies where the server was started would mix with what the job asks for.
+                Place::Address(address) => {
+                    arguments.extend([address.clone(), "--config=/dev/null".to_owned()])
+                }
                 Place::Filed { file, .. } => {
                     arguments.push(order.target.name.clone());
                     arguments.push(format!("--config={}", text(file)));
@@ -178,7 +181,7 @@ mod tests {
             |place: &Place, resume| arguments(&order(place.clone(), resume, Path::new("/d/7"))).join(" ");
         assert_eq!(
             line(&address, None),
-            "sweep http://h/v1 --out=/d/7/runs --levels=2,4 --json --quiet"
+            "sweep http://h/v1 --config=/dev/null --out=/d/7/runs --levels=2,4 --json --quiet"
         );
         assert_eq!(
             line(&filed, None),
