@@ -42,9 +42,13 @@ impl Executor for Processes {
         let log = order.folder.join(LOG);
         let open = || {
             fs::create_dir_all(&order.folder)?;
-            OpenOptions::new().create(true).append(true).open(&log)
+            let file = OpenOptions::new().create(true).append(true).open(&log)?;
+            // What stands there already was said by an earlier child.
+            let begin = file.metadata()?.len();
+            Ok((file, begin))
         };
-        let stderr = open().map_err(|error| format!("{}: {error}", log.display()))?;
+        let (stderr, begin) =
+            open().map_err(|error: std::io::Error| format!("{}: {error}", log.display()))?;
         let mut command = Command::new(&self.executable);
         command
             .args(arguments(order))
@@ -60,7 +64,7 @@ impl Executor for Processes {
         let child = command
             .spawn()
             .map_err(|error| format!("{} cannot be started: {error}", self.executable.display()))?;
-        Ok(Box::new(Running { child, log }))
+        Ok(Box::new(Running { child, log, begin }))
     }
 }
 
@@ -100,6 +104,8 @@ fn arguments(order: &Order) -> Vec<String> {
 struct Running {
     child: Child,
     log: PathBuf,
+    /// Where its own words begin in the log.
+    begin: u64,
 }
 
 impl Sweep for Running {
@@ -108,7 +114,7 @@ impl Sweep for Running {
             Ok(None) => None,
             Ok(Some(status)) => Some(Ended {
                 code: status.code(),
-                said: last_line(&self.log),
+                said: last_line(&self.log, self.begin),
             }),
             Err(error) => Some(Ended {
                 code: None,
@@ -132,12 +138,12 @@ impl Sweep for Running {
     }
 }
 
-/// The last line of a log that says something.
-fn last_line(log: &Path) -> String {
+/// The last line of a log that says something, from `begin` on.
+fn last_line(log: &Path, begin: u64) -> String {
     let read = || -> std::io::Result<String> {
         let mut file = File::open(log)?;
         let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(LAST_WORDS)))?;
+        file.seek(SeekFrom::Start(length.saturating_sub(LAST_WORDS).max(begin)))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())

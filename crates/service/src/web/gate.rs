@@ -24,7 +24,7 @@ pub struct KeyPair {
 pub enum CredentialError {
     /// Not pairs.
     #[error(
-        "must hold pairs ACCESS_KEY:SECRET_KEY with commas between them; a secret has at least 16 characters"
+        "the variable that --keys-env names must hold pairs ACCESS_KEY:SECRET_KEY with commas between them; a secret has at least 16 characters"
     )]
     Keys,
     /// Too short.
