@@ -9,6 +9,7 @@
 
 mod refused;
 mod server;
+mod watched;
 
 use std::time::Duration;
 

@@ -16,7 +16,7 @@
 //! | a terminal | [`terminal::table`], [`terminal::rung_line`], [`terminal::answer`] |
 //! | a design document or pull request | [`markdown()`] |
 //! | a spreadsheet | [`csv()`] |
-//! | a browser, offline | [`html()`] |
+//! | a browser, offline | [`html()`], in parts [`fragments`] |
 //! | a CI system | [`junit()`] |
 //! | tools that read AIPerf's files | [`aiperf()`], [`aiperf_profile`], [`aiperf_search_history`] |
 //! | runs side by side | [`terminal::comparison`] |
@@ -43,7 +43,7 @@ pub mod terminal;
 mod verified;
 
 pub use aiperf::{aiperf, aiperf_profile, aiperf_search_history};
-pub use html::html;
+pub use html::{Fragments, STYLE, fragments, html, html_text};
 pub use junit::junit;
 pub use markdown::markdown;
 pub use rung_csv::csv;

@@ -53,7 +53,7 @@ pub(super) fn listing(mut input: Input, by_status: bool) -> Result<Listing, ApiE
 }
 
 /// The token of a place: hex, so that nobody is tempted to write one.
-pub(super) fn token(mark: &Mark, listing: &Listing) -> String {
+pub(crate) fn token(mark: &Mark, listing: &Listing) -> String {
     let text = Value::from(vec![order(listing), mark.key.clone(), mark.name.clone()]).to_string();
     text.bytes().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -62,7 +62,8 @@ fn order(listing: &Listing) -> String {
     format!("{:?}{:?}", listing.sort, listing.direction)
 }
 
-fn mark(token: &str, listing: &Listing) -> Option<Mark> {
+/// The place of a token, where it is of a list in this order.
+pub(crate) fn mark(token: &str, listing: &Listing) -> Option<Mark> {
     let bytes: Option<Vec<u8>> = token
         .as_bytes()
         .chunks(2)

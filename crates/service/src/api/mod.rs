@@ -14,6 +14,7 @@ use serde_json::Value;
 
 pub use error::{ApiError, Code};
 pub(crate) use jobs::output_location;
+pub(crate) use listing::{mark, token};
 
 use crate::conductor::Bell;
 use crate::folder::Folders;

@@ -126,6 +126,12 @@ impl Gate {
         }
     }
 
+    /// Whether who asks without a token can be told to bring one.
+    #[must_use]
+    pub fn asks_for_token(&self) -> bool {
+        self.token.is_some()
+    }
+
     fn admit_open(&self, method: &Method, headers: &HeaderMap) -> Result<(), String> {
         if !self.open {
             return Err("this way in has no credentials configured, and is closed".to_owned());
