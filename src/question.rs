@@ -92,18 +92,6 @@ impl Question {
 
     /// What the planning numbers are asked for.
     pub fn demand(&self) -> Demand {
-        Demand {
-            peak: self.peak,
-            price_per_hour: self.price,
-            currency: self.currency.clone(),
-            spares: self.terms.spares,
-            arrival_cv2: self.terms.arrival_cv2,
-            routing: self.terms.routing,
-            scaling_efficiency: self.terms.scaling_efficiency,
-            growth_per_minute: self.terms.growth_per_minute,
-            startup_minutes: self.terms.startup_s / 60.0,
-            failures: self.terms.failures,
-            mean_load: self.terms.mean_load,
-        }
+        Demand::asked(self.peak, self.price, &self.currency, &self.terms)
     }
 }

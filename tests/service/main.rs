@@ -7,6 +7,8 @@
     reason = "a test fails where its helpers do"
 )]
 
+mod boto3;
+mod credentials;
 mod refused;
 mod server;
 mod watched;

@@ -1,20 +1,26 @@
 //! Another question of the same measurement.
 
+use plimsoll_run::demand::DemandTerms;
 use plimsoll_run::document::Run;
+use plimsoll_run::peak::Peak;
 use plimsoll_run::sla::Sla;
 
 use crate::imported::answer_table;
 use crate::{Demand, answer, judge};
 
 impl Demand {
-    /// What a run asked.
+    /// What is asked by a peak, a price and the terms of a demand.
     #[must_use]
-    pub fn of(run: &Run) -> Demand {
-        let terms = run.demand.clone().unwrap_or_default();
+    pub fn asked(
+        peak: Option<Peak>,
+        price_per_hour: Option<f64>,
+        currency: &str,
+        terms: &DemandTerms,
+    ) -> Demand {
         Demand {
-            peak: run.peak,
-            price_per_hour: run.price_per_hour,
-            currency: run.currency.clone(),
+            peak,
+            price_per_hour,
+            currency: currency.to_owned(),
             spares: terms.spares,
             arrival_cv2: terms.arrival_cv2,
             routing: terms.routing,
@@ -37,7 +43,8 @@ pub fn ask_again(run: &mut Run, sla: &Sla) {
             rung.throughput.goodput_per_s = None;
         }
     }
-    let demand = Demand::of(run);
+    let terms = run.demand.clone().unwrap_or_default();
+    let demand = Demand::asked(run.peak, run.price_per_hour, &run.currency, &terms);
     run.plan = match &run.table {
         Some(table) => answer_table(&mut run.rungs, table, &run.sla, &demand),
         None => answer(&run.rungs, &run.sla, &demand),
