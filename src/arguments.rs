@@ -13,6 +13,7 @@ use plimsoll_run::units::{UnitError, parse_duration};
 use crate::connection::ConnectionArguments;
 use crate::demand::DemandArguments;
 use crate::endpoint_arguments::EndpointArguments;
+pub use crate::serve::ServeArguments;
 use crate::workload_arguments::WorkloadArguments;
 
 /// Finds the load line of an LLM inference endpoint: the best concurrency, the concurrency at which latency
@@ -46,6 +47,8 @@ pub enum Command {
     Predict(Box<PredictArguments>),
     /// Serve the simulated engine over HTTP, OpenAI-compatible
     Simulate(SimulateArguments),
+    /// Serve sweeps as jobs: SageMaker's benchmark API, REST and a page
+    Serve(Box<ServeArguments>),
 }
 
 /// What `sweep` prints on stdout at its end.
@@ -305,6 +308,12 @@ pub struct ProbeArguments {
 pub struct ResumeArguments {
     /// A run directory or its run.json
     pub run: PathBuf,
+    /// Take credentials, trust and connection from this target of the sweep file
+    #[arg(long, value_name = "NAME", help_heading = "Target")]
+    pub target: Option<String>,
+    /// Sweep file [default: plimsoll.toml where there is one]
+    #[arg(long, value_name = "FILE", requires = "target", help_heading = "Target")]
+    pub config: Option<PathBuf>,
     /// Credentials and trust, as the run had them.
     #[command(flatten)]
     pub access: AccessArguments,

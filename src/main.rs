@@ -22,6 +22,7 @@ mod progress;
 mod question;
 mod report;
 mod resume;
+mod serve;
 mod serving_arguments;
 mod settings;
 mod shares;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Resume(arguments) => resume::run(&arguments),
         Command::Predict(arguments) => predict::run(*arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
+        Command::Serve(arguments) => serve::run(*arguments),
     };
     match outcome {
         Ok(exit) => exit.into(),

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use plimsoll_plan::imported::answer_table;
-use plimsoll_plan::{Demand, answer};
+use plimsoll_plan::{Demand, ask_again};
 use plimsoll_run::demand::DemandTerms;
 use plimsoll_run::document::Run;
 use plimsoll_run::peak::Peak;
@@ -83,38 +82,16 @@ impl Question {
     /// Writes it into a run and answers it. Rungs measured under another SLA are judged again; their goodput, which was
     /// counted request by request, is then unknown.
     pub fn put_to(&self, run: &mut Run) {
-        if run.sla != self.sla {
-            run.sla = self.sla.clone();
-            for rung in &mut run.rungs {
-                rung.sla = plimsoll_plan::judge(rung, &run.sla);
-                rung.throughput.goodput_per_s = None;
-            }
-        }
         run.peak = self.peak;
         run.demand = Some(self.terms.clone());
         run.notes.extend(self.note.clone());
         run.price_per_hour = self.price;
         run.currency.clone_from(&self.currency);
-        run.plan = match &run.table {
-            Some(table) => answer_table(&mut run.rungs, table, &self.sla, &self.demand()),
-            None => answer(&run.rungs, &run.sla, &self.demand()),
-        };
+        ask_again(run, &self.sla);
     }
 
     /// What the planning numbers are asked for.
     pub fn demand(&self) -> Demand {
-        Demand {
-            peak: self.peak,
-            price_per_hour: self.price,
-            currency: self.currency.clone(),
-            spares: self.terms.spares,
-            arrival_cv2: self.terms.arrival_cv2,
-            routing: self.terms.routing,
-            scaling_efficiency: self.terms.scaling_efficiency,
-            growth_per_minute: self.terms.growth_per_minute,
-            startup_minutes: self.terms.startup_s / 60.0,
-            failures: self.terms.failures,
-            mean_load: self.terms.mean_load,
-        }
+        Demand::asked(self.peak, self.price, &self.currency, &self.terms)
     }
 }

@@ -1,10 +1,13 @@
 //! `plimsoll resume`: finishes an interrupted run. The search is a function of the rungs so far, so it asks for what
 //! an uninterrupted run would have asked for next.
 
+use std::path::Path;
+
 use anyhow::{Context, anyhow, bail};
 use plimsoll_load::check_descriptors;
 use plimsoll_run::directory::RunDirectory;
 use plimsoll_run::document::{Run, Status};
+use plimsoll_run::nearest::hint;
 use plimsoll_sim::preset::preset;
 
 use crate::access::{Access, idle_trust};
@@ -15,7 +18,7 @@ use crate::exit::{Exit, Failure, OrExit};
 use crate::question::Question;
 use crate::settings::Subject;
 use crate::sweep::{Session, prompt_seed, start};
-use crate::sweep_file::TargetTable;
+use crate::sweep_file::{SweepFile, TargetTable};
 use crate::workload_arguments::reload;
 
 /// Goes on where the run was.
@@ -111,13 +114,29 @@ fn subject(run: &Run, arguments: &ResumeArguments) -> anyhow::Result<Subject> {
     if !run.target.url.contains("://") {
         bail!("{} names no endpoint to go on with", arguments.run.display());
     }
-    let access = Access::settle(&arguments.access, &TargetTable::default())?;
+    let table = match &arguments.target {
+        Some(name) => table(name, arguments.config.as_deref())?,
+        None => TargetTable::default(),
+    };
+    let access = Access::settle(&arguments.access, &table)?;
     Ok(Subject::Endpoint(Box::new(plimsoll_load::TargetOptions {
         url: run.target.url.clone(),
         dialect: Some(run.target.dialect),
         custom: run.target.custom.clone(),
         model: run.target.model.clone(),
-        metrics_url: arguments.metrics_url.clone(),
+        metrics_url: arguments.metrics_url.clone().or(table.metrics_url),
         ..access.options()
     })))
+}
+
+/// What the sweep file says of a target. A run stores none of it: it says how to get in.
+fn table(name: &str, file: Option<&Path>) -> anyhow::Result<TargetTable> {
+    let mut file = SweepFile::find(file)?;
+    file.targets.remove(name).ok_or_else(|| {
+        let known: Vec<&str> = file.targets.keys().map(String::as_str).collect();
+        anyhow!(
+            "--target `{name}` is not in [targets] of the sweep file{}",
+            hint(name, &known)
+        )
+    })
 }

@@ -7,6 +7,7 @@
 //! | report against the SLA | [`judge`](mod@judge) |
 //! | may it be believed | [`validity`] |
 //! | rungs to planning numbers | [`answer`](mod@answer) |
+//! | another question of the same rungs | [`ask_again`] |
 //! | which level comes next | [`search`] |
 //! | what keeps throughput from growing | `bound` |
 //! | a table someone else measured | [`imported`] |
@@ -14,6 +15,7 @@
 //! | did the safe rate hold | [`verification`] |
 //! | one run against another | [`regression`] |
 
+mod again;
 pub mod answer;
 pub mod arrivals;
 mod bootstrap;
@@ -48,6 +50,7 @@ pub mod validity;
 pub mod verification;
 mod wording;
 
+pub use again::ask_again;
 pub use answer::{Demand, Routing, answer, trustworthy};
 pub use judge::judge;
 pub use reduce::{Reduced, reduce};

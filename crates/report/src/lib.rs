@@ -16,9 +16,9 @@
 //! | a terminal | [`terminal::table`], [`terminal::rung_line`], [`terminal::answer`] |
 //! | a design document or pull request | [`markdown()`] |
 //! | a spreadsheet | [`csv()`] |
-//! | a browser, offline | [`html()`] |
+//! | a browser, offline | [`html()`], in parts [`fragments`] |
 //! | a CI system | [`junit()`] |
-//! | tools that read AIPerf's files | [`aiperf()`] |
+//! | tools that read AIPerf's files | [`aiperf()`], [`aiperf_profile`], [`aiperf_search_history`] |
 //! | runs side by side | [`terminal::comparison`] |
 //!
 //! Tables that someone else measured come in by [`import`](mod@import).
@@ -42,8 +42,8 @@ mod server;
 pub mod terminal;
 mod verified;
 
-pub use aiperf::aiperf;
-pub use html::html;
+pub use aiperf::{aiperf, aiperf_profile, aiperf_search_history};
+pub use html::{Fragments, STYLE, fragments, html, html_text};
 pub use junit::junit;
 pub use markdown::markdown;
 pub use rung_csv::csv;

@@ -53,6 +53,40 @@ pub fn html(run: &Run, timelines: &[(u32, Vec<TimelineSecond>)]) -> String {
     )
 }
 
+/// Parts of the report for a page that shows a run among other things. They need [`STYLE`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fragments {
+    /// The three planning numbers, each in a few characters.
+    pub numbers: [String; 3],
+    /// The same as cards, with intervals and reasons.
+    pub cards: String,
+    /// What to know before relying on them; empty where there is nothing.
+    pub warnings: String,
+    /// The rung table and the remarks under it. It is labelled by an element `rungs-title`.
+    pub rungs: String,
+}
+
+/// The style of the report.
+pub const STYLE: &str = include_str!("page.css");
+
+/// The parts of a run's report that are plain HTML.
+#[must_use]
+pub fn fragments(run: &Run) -> Fragments {
+    let numbers = answer::planning_numbers(run);
+    Fragments {
+        cards: numbers.iter().map(sections::card).collect(),
+        numbers: numbers.map(|headline| headline.figure),
+        warnings: sections::warnings(run),
+        rungs: sections::table(run) + &sections::remarks(run),
+    }
+}
+
+/// Text from outside as HTML shows it, in an element or in a quoted attribute.
+#[must_use]
+pub fn html_text(text: &str) -> String {
+    escape::text(text)
+}
+
 /// The figures as one JSON object: `charts` by id, `timelines` by the order of their rung.
 fn figures(charts: &[Chart], timelines: &[RungTimeline]) -> String {
     let charts: Vec<String> = charts

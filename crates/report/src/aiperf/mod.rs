@@ -2,6 +2,12 @@
 //! names and units; what a run does not have is left out. AIPerf's `inter_token_latency` is our TPOT, its `inter_chunk_latency`
 //! our ITL.
 
+mod profile;
+mod search_history;
+
+pub use profile::aiperf_profile;
+pub use search_history::aiperf_search_history;
+
 use plimsoll_run::document::Run;
 use plimsoll_run::rung::{Distribution, Interval, RungReport};
 use serde_json::{Map, Value, json};
