@@ -95,8 +95,10 @@ pub struct Job {
     pub ended_ms: Option<i64>,
     /// Why it failed.
     pub failure: Option<String>,
-    /// How often its measurement was begun in vain: without a rung more than before.
+    /// How often in a row its measurement was begun without a rung more than before: after a death of the sweep or of the server.
     pub idle_starts: u32,
+    /// How often in a row its sweep was ended by something else than the server, without a rung more than before.
+    pub idle_deaths: u32,
     /// Rungs that were there when it was begun last.
     pub rungs_at_start: u32,
 }

@@ -185,6 +185,7 @@ mod tests {
             ended_ms: None,
             failure: None,
             idle_starts: 0,
+            idle_deaths: 0,
             rungs_at_start: 0,
         }
     }

@@ -22,8 +22,11 @@ use crate::target::Targets;
 
 use verdict::{Ending, Verdict, verdict};
 
-/// So many starts without a further rung, and a job is given up.
-const MOST_IDLE_STARTS: u32 = 5;
+/// So often may something end a job's sweep without a further rung, and the job is given up.
+const MOST_IDLE_DEATHS: u32 = 6;
+/// So often may it be begun without a further rung. Mostly the server died, for which the job need not be to blame; but it may
+/// take the machine down each time.
+const MOST_IDLE_STARTS: u32 = 50;
 
 /// Keeps what a job measured where its maker wants it.
 pub trait Results: Send + Sync {
@@ -210,10 +213,8 @@ impl Desk {
         if self.active.values().any(busy) {
             return Ok(());
         }
-        let rungs = run
-            .as_ref()
-            .map_or(0, |(_, run)| u32::try_from(run.rungs.len()).unwrap_or(u32::MAX));
-        if job.idle_starts >= MOST_IDLE_STARTS {
+        let dead = job.idle_deaths >= MOST_IDLE_DEATHS;
+        if dead || job.idle_starts >= MOST_IDLE_STARTS {
             let reason = format!(
                 "the sweep was begun {} times in a row and no further rung came of it; the job's folder has its log",
                 job.idle_starts + 1
@@ -224,7 +225,7 @@ impl Desk {
             Ok(flags) => flags,
             Err(problem) => return self.end(job, Verdict::Failed(problem)),
         };
-        self.means.store.begin_job(job.id, rungs)?;
+        self.means.store.begin_job(job.id, rungs(run.as_ref()))?;
         let address = target.address().to_owned();
         let order = Order {
             target,
@@ -280,7 +281,7 @@ impl Desk {
                     let run = self.means.folders.run(job.id);
                     return match verdict(&ending, run.as_ref().map(|(_, run)| run)) {
                         // Taken up again at the next look.
-                        Verdict::Again => Ok(()),
+                        Verdict::Again => self.means.store.note_death(job.id, rungs(run.as_ref())),
                         verdict => self.keep(job, verdict, &active.address),
                     };
                 }
@@ -345,6 +346,11 @@ impl Desk {
         self.means.store.move_to(job.id, status, reason.as_deref())?;
         Ok(())
     }
+}
+
+/// Rungs of a run.
+fn rungs(run: Option<&(PathBuf, Run)>) -> u32 {
+    run.map_or(0, |(_, run)| u32::try_from(run.rungs.len()).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]

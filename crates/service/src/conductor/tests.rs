@@ -260,7 +260,7 @@ fn after_a_crash_a_run_is_resumed_or_kept_and_a_stop_is_remembered() {
 fn a_killed_sweep_is_taken_up_again_but_not_for_ever() {
     let mut house = House::new(obedient());
     house.job("unlucky", "a");
-    for _ in 0..=MOST_IDLE_STARTS {
+    for _ in 0..MOST_IDLE_DEATHS {
         house.look();
         house.end("a", None);
         house.look();
@@ -268,6 +268,21 @@ fn a_killed_sweep_is_taken_up_again_but_not_for_ever() {
     let job = house.until("unlucky", Status::Failed);
     assert!(job.failure.unwrap().contains("6 times in a row"));
     assert_eq!(house.orders().len(), 6);
+}
+
+#[test]
+fn deaths_of_the_server_are_no_fault_of_the_job() {
+    let mut house = House::new(obedient());
+    let id = house.job("innocent", "a");
+    for _ in 0..10 {
+        house.look();
+        house.restart();
+    }
+    house.look();
+    assert_eq!(house.orders().len(), 11);
+    house.run(id, &[2], RunStatus::Complete);
+    house.end("a", Some(0));
+    house.until("innocent", Status::Completed);
 }
 
 #[test]

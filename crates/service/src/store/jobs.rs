@@ -9,7 +9,7 @@ use crate::job::{Job, NewJob, Status};
 const KIND: &str = "job";
 
 const COLUMNS: &str = "id, name, target, config, workload, request, status, created_ms, started_ms, ended_ms, failure, \
-                       idle_starts, rungs_at_start";
+                       idle_starts, idle_deaths, rungs_at_start";
 
 /// The longest reason that a job may give.
 const LONGEST_REASON: usize = 1024;
@@ -41,7 +41,8 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Result<Job, StoreError>> {
         ended_ms: row.get(9)?,
         failure: row.get(10)?,
         idle_starts: row.get(11)?,
-        rungs_at_start: row.get(12)?,
+        idle_deaths: row.get(12)?,
+        rungs_at_start: row.get(13)?,
     }))
 }
 
@@ -145,6 +146,18 @@ impl Store {
                 started_ms = coalesce(started_ms, ?3)
              WHERE id = ?1",
             params![id, rungs, now_ms()],
+        )?;
+        Ok(())
+    }
+
+    /// Notes that the sweep was ended by something else, with so many rungs there.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub fn note_death(&self, id: i64, rungs: u32) -> Result<(), StoreError> {
+        self.connection().execute(
+            "UPDATE job SET idle_deaths = CASE WHEN ?2 <= rungs_at_start THEN idle_deaths + 1 ELSE 0 END WHERE id = ?1",
+            params![id, rungs],
         )?;
         Ok(())
     }
@@ -286,6 +299,11 @@ mod tests {
         for (rungs, expected) in [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (3, 0)] {
             store.begin_job(id, rungs).unwrap();
             assert_eq!(idle(), expected);
+        }
+        let deaths = || store.job("a").unwrap().idle_deaths;
+        for (rungs, expected) in [(3, 1), (3, 2), (4, 0), (3, 1)] {
+            store.note_death(id, rungs).unwrap();
+            assert_eq!(deaths(), expected);
         }
     }
 

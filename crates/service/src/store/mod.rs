@@ -40,6 +40,7 @@ const TABLES: &str = "
         ended_ms INTEGER,
         failure TEXT,
         idle_starts INTEGER NOT NULL DEFAULT 0,
+        idle_deaths INTEGER NOT NULL DEFAULT 0,
         rungs_at_start INTEGER NOT NULL DEFAULT 0
     );
     CREATE INDEX job_status ON job (status);
