@@ -7,6 +7,8 @@ use std::time::SystemTime;
 
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, Method};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use plimsoll_aws::verification::{Request, VerificationError, verify};
 use sha2::{Digest, Sha256};
 
@@ -174,29 +176,8 @@ fn token_of(header: &str) -> Option<String> {
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
-    let text = String::from_utf8(base64(rest.trim())?).ok()?;
+    let text = String::from_utf8(STANDARD.decode(rest.trim()).ok()?).ok()?;
     text.split_once(':').map(|(_, password)| password.to_owned())
-}
-
-fn base64(text: &str) -> Option<Vec<u8>> {
-    let (mut bits, mut count, mut bytes) = (0_u32, 0, Vec::new());
-    for byte in text.trim_end_matches('=').bytes() {
-        let six = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(six);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count & 0xff) as u8);
-        }
-    }
-    Some(bytes)
 }
 
 /// `localhost`, 127.x.x.x or [::1], with a port or without.
