@@ -1,5 +1,5 @@
 //! Thirteen byte streams that real servers have sent, replayed to the real binary at four concurrent requests: each
-//! from a public report, named beside the fixture. Equal prompts (case 21) are in `workloads.rs`.
+//! from a public report, named beside the fixture. Equal prompts (case 21) are in `workloads/`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where its helpers do")]
 
