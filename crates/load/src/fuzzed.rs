@@ -27,9 +27,6 @@ pub struct Heard {
 
 /// Reads a reply with this status and content type whose body comes in these pieces. `None` where the content type
 /// cannot stand in a header.
-///
-/// # Panics
-/// Never, or the fuzzer has found something.
 pub fn hear<'a>(
     dialect: Dialect,
     status: u16,

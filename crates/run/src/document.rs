@@ -1,5 +1,7 @@
 //! `run.json`: the whole of a run.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Plan;
@@ -136,6 +138,19 @@ impl Run {
     pub fn next_order(&self) -> u32 {
         let last = self.rungs.iter().map(|rung| rung.order).max();
         last.unwrap_or(0).saturating_add(1)
+    }
+
+    /// One rung a level, in ascending order: of a level measured more than once the last that may be believed, else the last.
+    #[must_use]
+    pub fn rung_of_each_level(&self) -> Vec<&RungReport> {
+        let mut of_level: BTreeMap<u32, &RungReport> = BTreeMap::new();
+        for rung in &self.rungs {
+            let standing = of_level.entry(rung.concurrency).or_insert(rung);
+            if rung.validity.may_decide() || !standing.validity.may_decide() {
+                *standing = rung;
+            }
+        }
+        of_level.into_values().collect()
     }
 
     /// Reads `run.json`.

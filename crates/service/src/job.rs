@@ -103,6 +103,14 @@ pub struct Job {
     pub rungs_at_start: u32,
 }
 
+impl Job {
+    /// Whether it waits for its measurement to begin.
+    #[must_use]
+    pub fn is_queued(&self) -> bool {
+        !self.status.is_final() && self.started_ms.is_none()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -80,7 +80,7 @@ fn write<W: Write>(out: W, directory: &Path, run: &Run, search: bool) -> io::Res
         header.set_mtime(u64::try_from(now_ms() / 1000).unwrap_or(0));
         archive.append_data(&mut header, name, text.as_bytes())
     };
-    let levels = levels(run);
+    let levels = run.rung_of_each_level();
     // Some readers take the first profile they find.
     if let [rung] = levels[..] {
         put("profile_export_aiperf.json", &aiperf_profile(run, rung))?;
@@ -99,20 +99,6 @@ fn write<W: Write>(out: W, directory: &Path, run: &Run, search: bool) -> io::Res
         add_folder(&mut archive, &directory.join(name), Path::new(name))?;
     }
     archive.into_inner()?.finish()
-}
-
-/// Of each level the last rung that may be believed, else the last, in ascending order.
-fn levels(run: &Run) -> Vec<&RungReport> {
-    let mut levels: Vec<u32> = run.rungs.iter().map(|rung| rung.concurrency).collect();
-    levels.sort_unstable();
-    levels.dedup();
-    let of = |level: &u32| {
-        let at_level = || run.rungs.iter().filter(|rung| rung.concurrency == *level);
-        at_level()
-            .rfind(|rung| rung.validity.may_decide())
-            .or(at_level().next_back())
-    };
-    levels.iter().filter_map(of).collect()
 }
 
 /// The report as the sweep left it; one is written where it could not.

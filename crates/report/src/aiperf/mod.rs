@@ -14,22 +14,14 @@ use serde_json::{Map, Value, json};
 
 use crate::figures::finite;
 
-/// The run as AIPerf writes a sweep over the concurrency. Of a level measured more than once the last rung that may be believed
-/// stands, else the last.
+/// The run as AIPerf writes a sweep over the concurrency, one rung a level.
 #[must_use]
 pub fn aiperf(run: &Run) -> String {
-    let mut levels: Vec<u32> = run.rungs.iter().map(|rung| rung.concurrency).collect();
-    levels.sort_unstable();
-    levels.dedup();
-    let combinations: Vec<Value> = levels
+    let rungs = run.rung_of_each_level();
+    let levels: Vec<u32> = rungs.iter().map(|rung| rung.concurrency).collect();
+    let combinations: Vec<Value> = rungs
         .iter()
-        .filter_map(|level| {
-            let at_level = || run.rungs.iter().filter(|rung| rung.concurrency == *level);
-            let rung = at_level()
-                .rfind(|rung| rung.validity.may_decide())
-                .or(at_level().next_back())?;
-            Some(json!({"parameters": {"concurrency": level}, "metrics": metrics(rung)}))
-        })
+        .map(|rung| json!({"parameters": {"concurrency": rung.concurrency}, "metrics": metrics(rung)}))
         .collect();
     let document = json!({
         "aggregation_type": "sweep",

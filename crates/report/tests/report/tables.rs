@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 
 use plimsoll_report::{csv, markdown};
+use plimsoll_run::document::Run;
+use plimsoll_run::validity::Verdict;
 
 use crate::fixture;
 
@@ -64,4 +66,22 @@ fn markdown_is_the_answer_and_the_table() {
     let shown = markdown(&fixture::run());
     let expected = include_str!("golden/report.md");
     assert!(shown == expected, "shown:\n{shown}\nexpected:\n{expected}");
+}
+
+#[test]
+fn of_a_level_measured_again_the_last_believed_rung_stands() {
+    let mut run = fixture::run();
+    run.rungs.truncate(2);
+    run.rungs.reverse();
+    let (first, mut again) = (run.rungs[0].clone(), run.rungs[0].clone());
+    again.order = 9;
+    run.rungs.push(again);
+    let orders = |run: &Run| -> Vec<u32> { run.rung_of_each_level().iter().map(|rung| rung.order).collect() };
+    let other = run.rungs[1].order;
+    assert!(run.rungs[1].concurrency < first.concurrency);
+    assert_eq!(orders(&run), [other, 9]);
+    run.rungs[2].validity.verdict = Verdict::Unsteady;
+    assert_eq!(orders(&run), [other, first.order]);
+    run.rungs[0].validity.verdict = Verdict::Unsteady;
+    assert_eq!(orders(&run), [other, 9]);
 }

@@ -105,8 +105,11 @@ fn row(seen: &Seen) -> String {
 }
 
 fn status(seen: &Seen) -> &'static str {
-    let queued = !seen.job.status.is_final() && seen.job.started_ms.is_none();
-    if queued { "Queued" } else { seen.job.status.name() }
+    if seen.job.is_queued() {
+        "Queued"
+    } else {
+        seen.job.status.name()
+    }
 }
 
 /// A job.

@@ -51,7 +51,7 @@ impl Seen {
         json!({
             "id": job.made.name,
             "status": job.status.name(),
-            "queued": !job.status.is_final() && job.started_ms.is_none(),
+            "queued": job.is_queued(),
             "target": job.made.target,
             "workload_config": job.made.config,
             "created_at": date(job.created_ms),
